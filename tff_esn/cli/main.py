@@ -1,0 +1,104 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+import typer
+
+from tff_esn import __version__
+from tff_esn.cli import data, demo
+from tff_esn.cli.options import Command, Group
+from tff_esn.errors import TffEsnError
+
+BAD_INPUT, INTERRUPTED = 2, 130
+STACK = (
+    "tensorflow",
+    "tensorflow-federated",
+    "tensorflow-addons",
+    "keras-tuner",
+    "neurokit2",
+    "scikit-learn",
+    "numpy",
+)
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="""Federated Echo State Networks for stress prediction from wearable sensors.
+
+    An Echo State Network's reservoir is random and fixed; only its readout is learned.
+    Each subject of a study is a client whose data stay with it.
+
+    [bold]First steps[/bold]
+
+    [cyan]tff-esn demo[/cyan]                          the whole story on generated subjects
+
+    [cyan]tff-esn data synth /tmp/study[/cyan]         generated subjects in WESAD's layout
+
+    [cyan]tff-esn data check /path/to/WESAD[/cyan]     what a folder holds, and what is wrong with it
+
+    [cyan]tff-esn data stats /path/to/WESAD[/cyan]     the thesis's Tables 5.1 to 5.3 beside the printed numbers
+    """,
+)
+app.add_typer(data.app, name="data")
+app.command("demo", cls=Command)(demo.demo)
+
+
+def _print_versions(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+        from platform import python_version
+
+        print(f"tff-esn {__version__}")
+        print(f"python {python_version()}")
+        for package in STACK:
+            print(f"{package} {metadata.version(package)}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_print_versions, help="Show the versions of the stack and exit."
+    ),
+) -> None:
+    # TensorFlow and Addons announce themselves at length when they are first imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    for line in message.splitlines() or [""]:
+        print(f"tff-esn: {line}", file=sys.stderr)
+    sys.exit(status)
+
+
+def main() -> None:
+    """Runs a command; an error the user can act on is one line and exit status 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except TffEsnError as error:
+        _fail(str(error), BAD_INPUT)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "tff-esn"
+        _fail(f"{error.format_message()} (see '{command} --help')", BAD_INPUT)
+    except click.ClickException as error:
+        _fail(error.format_message(), BAD_INPUT)
+    except click.Abort:
+        _fail("interrupted; what was finished is kept, and the same command continues from there", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output left, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or ''}: {error.strerror or error}", BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

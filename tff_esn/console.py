@@ -1,0 +1,49 @@
+"""What the package writes to the screen: messages and progress bars, on standard error.
+
+Results go to standard output, so that `tff-esn ... > file` holds results only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+#: Messages and progress.
+console = Console(stderr=True)
+#: Results.
+output = Console()
+log = logging.getLogger("tff_esn")
+
+
+class Bar(Protocol):
+    """A progress bar that is under way."""
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """Moves the bar by `amount` and shows `note` beside it."""
+
+
+@contextmanager
+def progress(description: str, total: float) -> Iterator[Bar]:
+    """Shows a progress bar while the block runs; silent when quiet or not on a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[note]}"),
+    )
+    display = Progress(*columns, console=console, disable=console.quiet or not console.is_terminal, transient=True)
+    with display:
+        task = display.add_task(description, total=total, note="")
+
+        class _Bar:
+            def advance(self, amount: float = 1, note: str = "") -> None:
+                display.update(task, advance=amount, note=note)
+
+        yield _Bar()

@@ -1,0 +1,1 @@
+"""From disk to recordings, features and federated clients."""

@@ -1,0 +1,47 @@
+"""A subject's recording as it comes off a disk, before any feature is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from numpy.typing import NDArray
+
+from tff_esn.errors import DataError
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Evenly sampled values: `(samples,)` or `(samples, axes)` at `rate` Hz."""
+
+    values: NDArray
+    rate: float
+
+    @property
+    def duration(self) -> float:
+        """Length in seconds."""
+        return len(self.values) / self.rate
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The synchronised signals of one subject and the protocol code of each moment.
+
+    Attributes:
+        subject: The subject's name, for example `S2`.
+        signals: Signals by `device/sensor`, for example `wrist/EDA`. All start together.
+        codes: The protocol code over time, on the same clock as the signals.
+        source: The file or folder it was read from, for messages.
+    """
+
+    subject: str
+    signals: Mapping[str, Signal]
+    codes: Signal
+    source: Path
+
+    def signal(self, name: str) -> Signal:
+        """The signal called `name`, or an error that lists those there are."""
+        if name not in self.signals:
+            raise DataError(self.source, f"signals {', '.join(self.signals) or 'none'}", f"a signal {name}")
+        return self.signals[name]

@@ -1,0 +1,1 @@
+"""Generated subjects in the on-disk layouts of the public releases."""

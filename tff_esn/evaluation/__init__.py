@@ -1,0 +1,1 @@
+"""Numbers, tables and what the documents print beside them."""

@@ -1,0 +1,54 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from tff_esn.data.splits import ClientSplit
+from tff_esn.evaluation.statistics import StageStatistics
+
+if TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+_COLUMNS = ("min", "max", "mean", "var")
+
+
+def statistics_table(title: str, statistics: StageStatistics, printed: Mapping[str, Any] | None) -> Table:
+    """Statistics of each feature, with the printed number in the line below its own."""
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    table.add_column("Feature")
+    for column in _COLUMNS:
+        table.add_column(column.capitalize(), justify="right")
+    for name, row in statistics.features.items():
+        values = {column: f"{getattr(row, column):.4f}" for column in _COLUMNS}
+        if printed is None:
+            table.add_row(name, *values.values())
+            continue
+        reference = {column: f"{printed[name][column]:.4f}" for column in _COLUMNS}
+        same = ("green" if values[column] == reference[column] else "" for column in _COLUMNS)
+        table.add_row(
+            name, *(f"[{style}]{value}[/]" if style else value for value, style in zip(values.values(), same))
+        )
+        table.add_row("[dim]  printed", *(f"[dim]{value}" for value in reference.values()), end_section=True)
+    label = f"label 1: {statistics.label_1_percent:.2f} %"
+    if printed is not None:
+        label += f" (printed {printed['label_1_percent']:.2f} %)"
+    table.caption = f"{label}; {len(statistics.subjects)} subjects, {statistics.samples} samples"
+    return table
+
+
+def clients_table(clients: tff.simulation.datasets.ClientData, split: ClientSplit) -> Table:
+    """Federated clients as TensorFlow Federated sees them: part, batches, examples and label share."""
+    table = Table(title="Federated clients", title_justify="left")
+    for column in ("Client", "Part", "Batches", "Examples", "Stressed"):
+        table.add_column(column, justify="left" if column in ("Client", "Part") else "right")
+    for part in ("train", "validation", "discriminator", "test"):
+        for client in getattr(split, part):
+            labels = [batch.numpy() for _, batch in clients.create_tf_dataset_for_client(client)]
+            examples = sum(len(batch) for batch in labels)
+            stressed = sum(int(batch.sum()) for batch in labels) / examples
+            table.add_row(client, part, str(len(labels)), str(examples), f"{stressed:.1%}")
+    return table
