@@ -32,6 +32,17 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with file.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise DataError(file, error.strerror or str(error), "a readable file") from None
+    return digest.hexdigest()
+
+
 class Cache:
     """Arrays by key, below one folder.
 
@@ -46,13 +57,11 @@ class Cache:
         return fingerprint([self._file_digest(file) for file in files])
 
     def _file_digest(self, file: Path) -> str:
+        file = file.resolve()
         try:
-            return self._remembered_digest(file.resolve())
+            status = file.stat()
         except OSError as error:
             raise DataError(file, error.strerror or str(error), "a readable file") from None
-
-    def _remembered_digest(self, file: Path) -> str:
-        status = file.stat()
         stamp = [str(file), status.st_size, status.st_mtime_ns]
         memo = self.folder / "digests" / f"{fingerprint(str(file))}.json"
         try:
@@ -61,13 +70,10 @@ class Cache:
                 return remembered["sha256"]
         except (OSError, ValueError, KeyError, TypeError):
             pass
-        digest = hashlib.sha256()
-        with file.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
+        digest = _sha256(file)
         with atomic_write(memo) as out:
-            out.write(json.dumps({"stamp": stamp, "sha256": digest.hexdigest()}).encode())
-        return digest.hexdigest()
+            out.write(json.dumps({"stamp": stamp, "sha256": digest}).encode())
+        return digest
 
     def path(self, kind: str, key: str) -> Path:
         """Where an entry lies."""

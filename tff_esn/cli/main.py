@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import NoReturn
 
 import click
@@ -68,9 +69,11 @@ def _root(
         False, "--version", is_eager=True, callback=_print_versions, help="Show the versions of the stack and exit."
     ),
 ) -> None:
-    # TensorFlow and Addons announce themselves at length when they are first imported.
+    # TensorFlow and Addons announce themselves at length when they are first imported, here or in a worker.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
 
 
 def _fail(message: str, status: int) -> NoReturn:
@@ -82,7 +85,7 @@ def _fail(message: str, status: int) -> NoReturn:
 def main() -> None:
     """Runs a command; an error the user can act on is one line and exit status 2."""
     try:
-        sys.exit(app(standalone_mode=False))
+        status = app(standalone_mode=False)
     except TffEsnError as error:
         _fail(str(error), BAD_INPUT)
     except click.UsageError as error:
@@ -90,14 +93,15 @@ def main() -> None:
         _fail(f"{error.format_message()} (see '{command} --help')", BAD_INPUT)
     except click.ClickException as error:
         _fail(error.format_message(), BAD_INPUT)
-    except click.Abort:
-        _fail("interrupted; what was finished is kept, and the same command continues from there", INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output left, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or ''}: {error.strerror or error}", BAD_INPUT)
+    if status == INTERRUPTED:  # Typer's answer to Ctrl-C
+        _fail("interrupted; what was finished is kept, and the same command continues from there", status)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

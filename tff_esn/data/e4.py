@@ -52,7 +52,7 @@ def _read_sensor(path: Path, columns: int) -> tuple[float, Signal]:
     except OSError as error:
         raise DataError(path, f"cannot be read ({error.strerror})", expected) from None
     except (ValueError, OverflowError) as error:
-        raise DataError(path, str(error).strip().splitlines()[0], expected) from None
+        raise DataError(path, " ".join(str(error).split()), expected) from None
     if table.shape[1] != columns or len(table) < 3:
         raise DataError(path, f"{len(table)} lines of {table.shape[1]} column(s)", expected)
     start, rate = float(table[0, 0]), float(table[1, 0])

@@ -61,7 +61,7 @@ def extract(recording: Recording, config: ExtractionConfig) -> SubjectFeatures:
     phasic, tonic = decompose_eda(eda, config)
     beats = find_beats(bvp)
     beats = beats[~missing[beats]]
-    usable = _usable_intervals(beats, bvp.rate, missing, config)
+    usable = usable_intervals(beats, bvp.rate, missing, config)
     series = {
         "pEDA": phasic,
         "tEDA": tonic,
@@ -176,7 +176,7 @@ def windowed_sdsd(
     return values
 
 
-def _usable_intervals(
+def usable_intervals(
     beats: NDArray[np.int64], rate: float, missing: NDArray[np.bool_], config: ExtractionConfig
 ) -> NDArray[np.bool_]:
     """Which intervals between successive beats count."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.errors import DataError
@@ -39,6 +40,15 @@ class Recording:
     signals: Mapping[str, Signal]
     codes: Signal
     source: Path
+
+    def code_shares(self) -> dict[int, float]:
+        """The share of the recording that has each code, from the stretches of equal codes."""
+        codes = self.codes.values
+        edges = np.concatenate(([0], np.flatnonzero(np.diff(codes)) + 1, [len(codes)]))
+        shares: dict[int, float] = {}
+        for code, length in zip(codes[edges[:-1]].tolist(), np.diff(edges)):
+            shares[code] = shares.get(code, 0.0) + length / len(codes)
+        return dict(sorted(shares.items()))
 
     def signal(self, name: str) -> Signal:
         """The signal called `name`, or an error that lists those there are."""

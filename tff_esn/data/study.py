@@ -86,7 +86,7 @@ def find_defects(
     source, codes = recording.source, recording.codes
     for name in recording.signals if signals is None else signals:
         yield from _signal_defects(source, name, recording.signal(name), codes.duration, max_gap)
-    present = set(np.unique(codes.values).tolist())
+    present = set(recording.code_shares())
     for code in (BASELINE, STRESS_CODE):
         if code not in present:
             yield DataError(source, f"no sample of code {code} ({CODES[code]})", "baseline and stress in each subject")

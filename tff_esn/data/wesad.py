@@ -78,7 +78,7 @@ def load_arrays(path: Path) -> Any:
         raise DataError(path, f"cannot be read ({error.strerror})", "a WESAD pickle") from None
     # A damaged or hostile pickle can raise almost anything, from EOFError to MemoryError.
     except Exception as error:
-        reason = str(error) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(path, f"not a usable pickle ({reason})", expected) from None
 
 
@@ -119,8 +119,8 @@ def read_wesad_subject(path: Path) -> Recording:
     for device in _DEVICES:
         signals.update(_signals(path, device, _with_text_keys(path, devices.get(device, {}), f"'{device}'")))
     codes = _numbers(path, content["label"], "label")
-    if codes.ndim != 1:
-        raise DataError(path, f"label of shape {codes.shape}", "one column")
+    if codes.ndim != 1 or codes.dtype.kind not in "iu" or not len(codes):
+        raise DataError(path, f"label is {codes.dtype} {codes.shape}", "one column of integers")
     return Recording(path.stem, signals, Signal(codes, LABEL_RATE), path)
 
 

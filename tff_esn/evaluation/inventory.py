@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from rich.table import Table
 
 from tff_esn.data.prepare import Preparation
@@ -57,24 +56,25 @@ def _report(study: Study, subject: str) -> _SubjectReport:
         devices.setdefault(device, []).append(f"{sensor} {signal.rate:g}")
     signals = "\n".join(f"{device}: {', '.join(sensors)}" for device, sensors in devices.items())
     names: dict[str, float] = {}
-    for code, count in zip(*np.unique(recording.codes.values, return_counts=True)):
-        name = CODES.get(int(code), f"code {code}")
-        names[name] = names.get(name, 0) + count / len(recording.codes.values)
+    for code, share in recording.code_shares().items():
+        name = CODES.get(code, f"code {code}")
+        names[name] = names.get(name, 0.0) + share
     shares = ", ".join(f"{name} {share:.1%}" for name, share in names.items())
     return _SubjectReport(signals, recording.codes.duration, shares, tuple(find_defects(recording)))
 
 
 def hhar_inventory(root: Path) -> Inventory:
-    """Reads every file of HHAR that is there."""
-    from tff_esn.data.hhar import check_hhar
+    """Reads the files of those kinds of devices, phones and watches, that are there."""
+    from tff_esn.data.hhar import MODELS, SENSORS, check_hhar, sensor_file
 
-    report = check_hhar(root)
+    kinds = [kind for kind in MODELS if any((root / sensor_file(kind, sensor)).is_file() for sensor in SENSORS)]
+    reports = [check_hhar(root, kind) for kind in kinds]
     table = _table(f"HHAR in {root}", "File", "User", "Device", "Samples", "Rate (Hz)", "Duration", "Activities")
-    for part in report.parts:
+    for part in (part for report in reports for part in report.parts):
         shares = ", ".join(f"{name} {share:.0%}" for name, share in part.shares.items())
         duration, rate = f"{part.duration:.0f} s", f"{part.rate:.0f}"
         table.add_row(part.file, part.user, part.device, str(part.samples), rate, duration, shares)
-    return Inventory(table, report.defects)
+    return Inventory(table, tuple(defect for report in reports for defect in report.defects))
 
 
 def preparation_table(preparation: Preparation) -> Table:

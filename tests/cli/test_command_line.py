@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tff_esn.cli.data import PresetName
+from tff_esn.presets import PRESETS
+
+
+def run(*arguments: object, cache: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tff_esn", *map(str, arguments)]
+    if cache is not None:
+        environment["TFF_ESN_CACHE"] = str(cache)
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def fails_with(*arguments: object, cache: Path | None = None) -> str:
+    """The one line on standard error of a command that must exit with status 2."""
+    result = run(*arguments, cache=cache)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("tff-esn: ")
+    return lines[0]
+
+
+def test_help_teaches_and_starts_without_the_heavy_imports() -> None:
+    heavy = "{'tensorflow', 'numpy', 'pandas', 'neurokit2'}"
+    program = f"""
+import sys
+from tff_esn.cli.main import app
+try:
+    app(["data", "--help"], standalone_mode=False)
+finally:
+    assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for word in ("check", "prepare", "stats", "synth", "labels.csv"):
+        assert word in result.stdout
+
+
+def test_version_names_the_stack() -> None:
+    lines = run("--version").stdout.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["tff-esn", "python", "tensorflow", "tensorflow-federated"]
+    assert "neurokit2 0.2.0" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("data", "stats", "/nowhere"), "/nowhere: no such folder; expected a folder with WESAD subjects"),
+        (("data", "check", "/nowhere"), "/nowhere: no such folder; expected a folder with WESAD subjects"),
+        (("data", "stats"), "Missing argument 'DIR'"),
+        (("data", "stats", ".", "--preset", "wrong"), "'wrong' is not one of 'thesis', 'corrected'"),
+        (("data", "stats", ".", "--window", "0"), "options: hrv_window = 0.0: Input should be greater than 0"),
+        (
+            ("data", "prepare", ".", "--task", "channels", "--rate", "-1"),
+            "options: rate = -1.0: Input should be greater",
+        ),
+        (("data", "stats", ".", "--jobs", "0"), "0 is not in the range x>=1"),
+        (("nonsense",), "No such command 'nonsense'"),
+        (("--seed", "-1", "demo"), "-1 is not in the range x>=0"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_status_2(arguments: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
+    assert complaint in fails_with(*arguments, cache=tmp_path)
+
+
+def test_presets_on_the_command_line_are_those_there_are() -> None:
+    assert PresetName.__origin__.__args__ == tuple(PRESETS)  # type: ignore[attr-defined]
+
+
+def test_check_tells_what_a_folder_holds(generated: Path) -> None:
+    result = run("data", "check", generated, COLUMNS="200")
+    assert result.returncode == 0, result.stderr
+    for text in ("S2", "chest: ACC 700", "ECG 700", "wrist: ACC 32, BVP 64, EDA 4, TEMP 4", "600 s", "baseline"):
+        assert text in result.stdout
+    assert "0 defect(s) found" in result.stdout
+
+
+def test_check_lists_every_defect(generated: Path, tmp_path: Path) -> None:
+    for subject in ("S2", "S3"):
+        (tmp_path / subject).mkdir()
+    (tmp_path / "S2" / "S2.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    content = pickle.loads((generated / "S3" / "S3.pkl").read_bytes(), encoding="latin1")
+    content["signal"]["wrist"]["EDA"][7] = float("nan")
+    content["signal"]["wrist"]["TEMP"][:] = 33.0
+    (tmp_path / "S3" / "S3.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    result = run("data", "check", tmp_path)
+    assert result.returncode == 2
+    assert "S2.pkl: not a usable pickle (it asks for os.system); expected" in result.stdout
+    assert "S3.pkl: wrist/EDA has 1 values that are not finite, first at sample 7" in result.stdout
+    assert "S3.pkl: wrist/TEMP is constant" in result.stdout
+    assert "3 defect(s) found" in result.stdout
+
+
+def test_skip_bad_goes_on_and_says_so(generated: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    shutil.copytree(generated, study)
+    (study / "S3" / "S3.pkl").write_bytes(b"broken")
+    arguments = ("data", "prepare", study, "--preset", "corrected")
+    assert "S3.pkl: not a usable pickle" in fails_with(*arguments, cache=tmp_path / "cache")
+    result = run(*arguments, "--skip-bad", cache=tmp_path / "cache")
+    assert result.returncode == 0, result.stderr
+    assert "left out S3: " in result.stderr
+    assert result.stdout.count("cached") == 2
+
+
+def test_stats_prints_tables_beside_the_printed_numbers(generated: Path, tmp_path: Path) -> None:
+    arguments = ("data", "stats", generated, "--preset", "corrected")
+    text = run(*arguments, cache=tmp_path).stdout
+    for table in ("Table 5.1: extracted", "Table 5.2: standardized", "Table 5.3: normalized"):
+        assert table in text
+    assert "printed" in text
+    tables = json.loads(run(*arguments, "--json", cache=tmp_path).stdout)
+    assert [table["stage"] for table in tables] == ["extracted", "standardized", "normalized"]
+    for table in tables:
+        for feature in ("pEDA", "tEDA", "HR", "HRV"):
+            row = table[feature]
+            assert row["min"] <= row["mean"] <= row["max"]
+            assert row["var"] > 0
+    # Standardised on the baseline, the baseline's own mean is 0; the printed rows of Table 5.3 come true-named.
+    assert tables[2]["printed"]["tEDA"]["min"] == -2.9826
+
+
+def test_hhar_is_checked_and_prepared(tmp_path: Path) -> None:
+    out = tmp_path / "hhar"
+    assert run("data", "synth", out, "--layout", "hhar", "--subjects", 2, "--minutes", 0.5).returncode == 0
+    check = run("data", "check", out, COLUMNS="200")
+    assert check.returncode == 0, check.stdout
+    assert "Phones_accelerometer.csv" in check.stdout
+    prepared = run("data", "prepare", out, "--rate", 100, cache=tmp_path / "cache")
+    assert prepared.returncode == 0, prepared.stderr
+    assert "acc_x" in prepared.stdout
+
+
+def test_quiet_leaves_results_only(generated: Path, tmp_path: Path) -> None:
+    result = run("-q", "data", "prepare", generated, "--preset", "corrected", cache=tmp_path)
+    assert result.stderr == ""
+    assert "S2" in result.stdout
+
+
+def test_an_unwritable_cache_is_one_line(generated: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    line = fails_with("data", "prepare", generated, "--preset", "corrected", "--jobs", 1, cache=blocked)
+    assert str(blocked) in line
+
+
+def test_interrupted_it_leaves_no_process_and_continues(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    assert run("data", "synth", study, "--subjects", 6, "--minutes", 30).returncode == 0
+    command = [sys.executable, "-m", "tff_esn", "data", "prepare", str(study), "--window", "5"]
+    environment = {**os.environ, "TFF_ESN_CACHE": str(tmp_path / "cache")}
+    # Every process holds standard error open: it ends when the last of them has ended.
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    entries = tmp_path / "cache" / "features"
+    deadline = time.monotonic() + 60
+    while not (entries.is_dir() and list(entries.glob("*.npz"))) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGINT)
+    _, message = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert message.strip().splitlines()[-1].startswith("tff-esn: interrupted")
+    assert "Traceback" not in message
+    assert not list(entries.glob(".*"))
+    done = len(list(entries.glob("*.npz")))
+    assert 1 <= done < 6
+    result = run("data", "prepare", study, "--window", "5", cache=tmp_path / "cache")
+    assert result.stdout.count("cached") == done
+    assert result.stdout.count("new") == 6 - done
+
+
+def test_the_demo_runs_and_the_second_time_generates_nothing(tmp_path: Path) -> None:
+    first = run("demo", cache=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "Generated subjects" in first.stderr
+    for text in ("Table 5.1", "Table 5.2", "Table 5.3", "Federated clients", "S15", "validation"):
+        assert text in first.stdout
+    assert "tensorflow" not in first.stderr.lower()
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pkl")}
+    assert len(files) == 15
+    second = run("demo", cache=tmp_path)
+    assert second.stdout == first.stdout
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pkl")} == files
