@@ -25,7 +25,7 @@ check: $(READY)
 # --no-deps: pip cannot override TensorFlow Federated's pin of a jaxlib that is gone.
 $(READY): requirements.txt pyproject.toml
 	@python=; for candidate in $(PYTHON) python3.11 python3.10 python3.9 python3 python; do \
-	  if $$candidate -c 'import sys, venv; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null; \
+	  if $$candidate -c 'import sys, ensurepip, venv; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null; \
 	  then python=$$candidate; break; fi; done; \
 	if [ -z "$$python" ]; then \
 	  echo "tff-esn needs Python 3.9, 3.10 or 3.11 with venv (TensorFlow Federated has no wheels for others): install python3.11 and python3.11-venv" >&2; \

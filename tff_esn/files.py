@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path` that takes its name once the block succeeds."""
@@ -18,6 +24,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
+        os.chmod(name, 0o666 & ~_umask())  # A temporary file is its owner's alone.
         os.replace(name, path)
     except BaseException:
         os.unlink(name)

@@ -61,7 +61,7 @@ def test_version_names_the_stack() -> None:
     [
         (("data", "stats", "/nowhere"), "/nowhere: no such folder; expected a folder with WESAD subjects"),
         (("data", "check", "/nowhere"), "/nowhere: no such folder; expected a folder with WESAD subjects"),
-        (("data", "stats"), "Missing argument 'DIR'"),
+        (("data", "stats"), "Missing argument"),
         (("data", "stats", ".", "--preset", "wrong"), "'wrong' is not one of 'thesis', 'corrected'"),
         (("data", "stats", ".", "--window", "0"), "options: hrv_window = 0.0: Input should be greater than 0"),
         (

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
-import tensorflow_federated as tff
 
 from tff_esn.data.clients import InputNoise, batched, client_data, write_clients
 from tff_esn.data.tables import AFFECT, STRESS
 from tff_esn.data.windows import Sequences
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.runtime import load_tff
+
+tff = load_tff()
 
 
 def sequences() -> dict[str, Sequences]:
@@ -37,18 +42,30 @@ def test_each_subject_is_a_client_with_its_own_examples_in_time_order(tmp_path: 
         np.testing.assert_array_equal(labels, own.codes == 2)
 
 
-def test_tff_reads_a_client_by_its_name_inside_a_computation(tmp_path: Path) -> None:
+def test_tff_reads_a_client_by_its_name_and_its_worker_ends_with_the_process(tmp_path: Path) -> None:
     write_clients(tmp_path, sequences(), STRESS)
-    clients = client_data(tmp_path, ("S2", "S3"), 4, 2)
+    program = f"""
+from pathlib import Path
+import numpy as np, psutil, tensorflow as tf
+from tff_esn.data.clients import client_data
+from tff_esn.runtime import load_tff
 
-    @tff.tensorflow.computation(np.str_)
-    def stressed(client):  # type: ignore[no-untyped-def]
-        import tensorflow as tf
+clients = client_data(Path({str(tmp_path)!r}), ("S2", "S3"), 4, 2)
 
-        dataset = clients.serializable_dataset_fn(client)
-        return dataset.reduce(tf.constant(0, tf.int32), lambda total, example: total + example[1])
+@load_tff().tensorflow.computation(np.str_)
+def stressed(client):
+    dataset = clients.serializable_dataset_fn(client)
+    return dataset.reduce(tf.constant(0, tf.int32), lambda total, example: total + example[1])
 
-    assert stressed("S3") == int((sequences()["S3"].codes == 2).sum())
+print(int(stressed("S3")), *(child.pid for child in psutil.Process().children()))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "Exception ignored" not in result.stderr
+    count, *workers = map(int, result.stdout.split())
+    assert count == int((sequences()["S3"].codes == 2).sum())
+    assert len(workers) == 1
+    assert not psutil.pid_exists(workers[0])
 
 
 def test_a_task_leaves_out_codes_without_a_class(tmp_path: Path) -> None:

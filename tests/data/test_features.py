@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from tff_esn.config import ExtractionConfig
 from tff_esn.data.features import extract, find_beats, standardize, usable_intervals, windowed_sdsd
 from tff_esn.data.recording import Recording, Signal
-from tff_esn.data.synthetic.wesad import generate_subject
+from tff_esn.data.synthetic.physiology import generate_subject
 from tff_esn.data.tables import FeatureTable
 from tff_esn.errors import DataError
 from tff_esn.presets import CORRECTED, THESIS

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tff_esn.data.splits import SPLITS, ClientSplit, leave_one_subject_out, named_split
-from tff_esn.data.synthetic.wesad import SUBJECTS
+from tff_esn.data.synthetic.physiology import SUBJECTS
 from tff_esn.errors import ConfigError
 
 

@@ -27,8 +27,8 @@ def frame(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, keep_default_na=False)
 
 
-def test_there_are_four_files_and_nothing_else(release: Path) -> None:
-    assert sorted(path.name for path in release.iterdir()) == sorted(FILES)
+def test_there_are_four_files_and_a_mark_that_they_are_generated(release: Path) -> None:
+    assert sorted(path.name for path in release.iterdir()) == sorted([*FILES, "generated.json"])
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -101,7 +101,7 @@ def test_another_seed_writes_other_bytes(release: Path, tmp_path: Path) -> None:
 
 def test_a_part_does_not_depend_on_what_else_is_written(release: Path, tmp_path: Path) -> None:
     write_hhar(tmp_path, users=2, seconds=4.0, models=("s3",), devices=2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES[:2])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES[:2], "generated.json"])
     for name in FILES[:2]:
         less, more = frame(tmp_path / name), frame(release / name)
         assert set(less["Device"]) == {"s3_1", "s3_2"}

@@ -1,18 +1,14 @@
 """`tff-esn data`: look at a study, prepare it, generate one."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
 from tff_esn.cli.options import Command, Group, settings
-
-if TYPE_CHECKING:
-    from tff_esn.cache import Cache
-    from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
+from tff_esn.cli.steps import feature_recipe, prepared, print_statistics
 
 app = typer.Typer(
     cls=Group,
@@ -94,10 +90,9 @@ def prepare(
     if is_hhar(folder):
         preparation = prepare_hhar(folder, from_mapping(HharConfig, {"rate": rate}, "options"), cache)
     else:
-        recipe: Recipe = feature_recipe(preset, window)
-        if task == "channels":
-            options = {"device": device, "rate": {"chest": 700.0, "wrist": 64.0}[device] if rate is None else rate}
-            recipe = ChannelRecipe(from_mapping(ChannelConfig, options, "options"))
+        options = {"device": device, "rate": {"chest": 700.0, "wrist": 64.0}[device] if rate is None else rate}
+        channels = from_mapping(ChannelConfig, options, "options")
+        recipe = ChannelRecipe(channels) if task == "channels" else feature_recipe(preset, window)
         preparation = prepared(folder, recipe, cache, labels, subject, skip_bad, jobs)
     output.print(preparation_table(preparation))
 
@@ -126,7 +121,7 @@ def stats(
 
     cache = Cache(settings(context).cache)
     preparation = prepared(folder, feature_recipe(preset, window), cache, labels, None, skip_bad, jobs)
-    print_statistics(preparation, preset, split, [stage] if stage else None, as_json=json_)
+    print_statistics(folder, preparation, preset, split, [stage] if stage else None, as_json=json_)
 
 
 @app.command(cls=Command)
@@ -168,71 +163,3 @@ def synth(
         seconds = 60 * (minutes or 2.0) / len(ACTIVITY.classes)
         write_hhar(out, users=subjects or 9, seconds=seconds, seed=settings(context).seed)
     print(f"{layout} subjects written to {out}")
-
-
-def feature_recipe(preset: str, window: float) -> FeatureRecipe:
-    """The features of chapter 5 under a preset, with a given HRV window."""
-    from dataclasses import asdict
-
-    from tff_esn.config import ExtractionConfig, from_mapping
-    from tff_esn.data.prepare import FeatureRecipe
-    from tff_esn.presets import PRESETS
-
-    switches = {**asdict(PRESETS[preset].extraction), "hrv_window": window}
-    return FeatureRecipe(from_mapping(ExtractionConfig, switches, "options"))
-
-
-def prepared(
-    folder: Path,
-    recipe: Recipe,
-    cache: Cache,
-    labels: Path | None,
-    subjects: Sequence[str] | None,
-    skip_bad: bool,
-    jobs: int | None,
-) -> Preparation:
-    """Prepares a study, and says who was left out."""
-    from tff_esn.console import console
-    from tff_esn.data.prepare import prepare
-    from tff_esn.data.study import open_study
-
-    study = open_study(folder, labels)
-    preparation = prepare(study, recipe, subjects=subjects, cache=cache, jobs=jobs, skip_bad=skip_bad)
-    for subject, error in preparation.errors.items():
-        console.print(f"left out {subject}: {error}", markup=False, highlight=False, soft_wrap=True)
-    return preparation
-
-
-def print_statistics(
-    preparation: Preparation, preset: str, split: str | None, stages: Sequence[str] | None, as_json: bool = False
-) -> None:
-    """Prints Tables 5.1 to 5.3 of prepared features, or those asked for."""
-    import json
-    from dataclasses import asdict
-
-    from tff_esn.console import output
-    from tff_esn.data.splits import SPLITS, named_split
-    from tff_esn.evaluation.reported import TABLE_OF_STAGE, printed_statistics
-    from tff_esn.evaluation.statistics import STAGES, stage_statistics
-    from tff_esn.evaluation.tables import statistics_table
-    from tff_esn.presets import PRESETS
-
-    subjects = preparation.subjects
-    everyone = {*subjects, *preparation.errors}
-    name = split or ("thesis" if set(SPLITS["thesis"].subjects) == everyone else "all")
-    chosen = named_split(name, tuple(everyone)).without(tuple(preparation.errors))
-    features = preparation.load_all()
-    results = []
-    for stage in stages or STAGES:
-        statistics = stage_statistics(stage, features, chosen, PRESETS[preset])
-        printed = printed_statistics(stage)
-        table = TABLE_OF_STAGE[stage].replace("table_", "").replace("_", ".")
-        if as_json:
-            rows = {feature: asdict(row) for feature, row in statistics.features.items()}
-            facts = {"stage": stage, "preset": preset, "table": table, "samples": statistics.samples}
-            labels = {"label_1_percent": statistics.label_1_percent, "subjects": statistics.subjects}
-            results.append({**rows, **labels, **facts, "printed": printed})
-        else:
-            output.print(statistics_table(f"Table {table}: {stage} features, preset {preset}", statistics, printed))
-    if as_json:
-        print(json.dumps(results[0] if len(results) == 1 else results, indent=1))

@@ -1,10 +1,9 @@
 """`tff-esn demo`: the main job on generated subjects."""
 
-from __future__ import annotations
-
 import typer
 
 from tff_esn.cli.options import settings
+from tff_esn.cli.steps import feature_recipe, prepared, print_statistics
 
 
 def demo(context: typer.Context) -> None:
@@ -16,7 +15,6 @@ def demo(context: typer.Context) -> None:
     from importlib import resources
 
     from tff_esn.cache import Cache
-    from tff_esn.cli.data import feature_recipe, prepared, print_statistics
     from tff_esn.config import DemoConfig, from_mapping, read_toml
     from tff_esn.console import console, output
     from tff_esn.data.clients import batched, client_data, write_clients
@@ -32,9 +30,9 @@ def demo(context: typer.Context) -> None:
         run = from_mapping(DemoConfig, read_toml(path), "demo.toml")
     cache = Cache(settings(context).cache)
     folder = ensure_wesad(cache.folder, subjects=run.subjects, minutes=run.minutes, seed=settings(context).seed)
-    console.print(f"Generated subjects in {folder}: these are not the study's numbers.", highlight=False)
+    console.print(f"Generated subjects in {folder}", highlight=False, soft_wrap=True)
     preparation = prepared(folder, feature_recipe(run.preset, run.hrv_window), cache, None, None, False, None)
-    print_statistics(preparation, run.preset, run.split, None)
+    print_statistics(folder, preparation, run.preset, run.split, None)
 
     split = named_split(run.split, preparation.subjects)
     config = PRESETS[run.preset].windows

@@ -14,6 +14,7 @@ from tff_esn.data.tables import Task
 from tff_esn.data.windows import Sequences
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.files import atomic_write
+from tff_esn.runtime import load_tff
 from tff_esn.seeds import generator_for, seed_for
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ def client_data(folder: Path, clients: Sequence[str], steps: int, columns: int) 
         Client data whose elements are `(float32 (steps, columns), int32 ())`.
     """
     import tensorflow as tf
-    import tensorflow_federated as tff
 
     width = steps * columns + 1
     files = {client: folder / f"{client}.f32" for client in clients}
@@ -89,7 +89,7 @@ def client_data(folder: Path, clients: Sequence[str], steps: int, columns: int) 
         return tf.data.Dataset.from_tensor_slices((inputs, tf.cast(rows[:, -1], tf.int32)))
 
     paths = {client: str(file) for client, file in files.items()}
-    return tff.simulation.datasets.FilePerUserClientData(paths, examples)
+    return load_tff().simulation.datasets.FilePerUserClientData(paths, examples)
 
 
 def batched(

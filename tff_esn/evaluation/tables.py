@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("min", "max", "mean", "var")
 
 
-def statistics_table(title: str, statistics: StageStatistics, printed: Mapping[str, Any] | None) -> Table:
+def statistics_table(title: str, statistics: StageStatistics, printed: Mapping[str, Any], generated: bool) -> Table:
     """Statistics of each feature, with the printed number in the line below its own."""
     table = Table(title=title, title_justify="left", caption_justify="left")
     table.add_column("Feature")
@@ -24,19 +24,16 @@ def statistics_table(title: str, statistics: StageStatistics, printed: Mapping[s
         table.add_column(column.capitalize(), justify="right")
     for name, row in statistics.features.items():
         values = {column: f"{getattr(row, column):.4f}" for column in _COLUMNS}
-        if printed is None:
-            table.add_row(name, *values.values())
-            continue
         reference = {column: f"{printed[name][column]:.4f}" for column in _COLUMNS}
         same = ("green" if values[column] == reference[column] else "" for column in _COLUMNS)
         table.add_row(
             name, *(f"[{style}]{value}[/]" if style else value for value, style in zip(values.values(), same))
         )
         table.add_row("[dim]  printed", *(f"[dim]{value}" for value in reference.values()), end_section=True)
-    label = f"label 1: {statistics.label_1_percent:.2f} %"
-    if printed is not None:
-        label += f" (printed {printed['label_1_percent']:.2f} %)"
-    table.caption = f"{label}; {len(statistics.subjects)} subjects, {statistics.samples} samples"
+    label = f"label 1: {statistics.label_1_percent:.2f} % (printed {printed['label_1_percent']:.2f} %)"
+    table.caption = f"{label}\n{len(statistics.subjects)} subjects, {statistics.samples} samples"
+    if generated:
+        table.caption += "\n[yellow]Generated subjects: these are not the study's numbers."
     return table
 
 

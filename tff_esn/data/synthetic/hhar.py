@@ -9,8 +9,8 @@ sitting and standing in posture, so that no threshold tells them apart.
 
 from __future__ import annotations
 
+import io
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from tff_esn.console import progress
 from tff_esn.data.hhar import COLUMNS, MODELS, SENSORS, USERS, WITHOUT_GYROSCOPE, Kind, Sensor, sensor_file
+from tff_esn.data.synthetic import mark_generated
 from tff_esn.data.tables import ACTIVITY
 from tff_esn.errors import ConfigError
+from tff_esn.files import atomic_write
 from tff_esn.seeds import generator_for
 
 RATES = {"nexus4": 200.0, "s3": 150.0, "s3mini": 100.0, "samsungold": 50.0, "gear": 100.0, "lgwatch": 200.0}
@@ -118,11 +120,11 @@ def write_hhar(
         ConfigError: A setting is out of its range.
     """
     _check_settings(users, seconds, models, devices)
-    out.mkdir(parents=True, exist_ok=True)
     for kind, known in MODELS.items():
         names = [f"{model}_{number + 1}" for model in known if model in models for number in range(devices)]
         if names:
             _write_kind(out, kind, [_wearer(seed, user, seconds) for user in USERS[:users]], names, seed)
+    mark_generated(out, {"users": users, "seconds": seconds, "seed": seed, "models": list(models), "devices": devices})
 
 
 def _check_settings(users: int, seconds: float, models: Sequence[str], devices: int) -> None:
@@ -153,14 +155,9 @@ def _write_kind(out: Path, kind: Kind, wearers: Sequence[_Wearer], devices: Sequ
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[IO[str]]:
-    """Opens a file that takes the place of `path` only if the block succeeds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            yield file
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Opens a text file that takes the place of `path` only if the block succeeds."""
+    with atomic_write(path) as binary, io.TextIOWrapper(binary, encoding="utf-8", newline="") as file:
+        yield file
 
 
 def _wearer(seed: int, name: str, seconds: float) -> _Wearer:

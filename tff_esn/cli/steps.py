@@ -1,0 +1,87 @@
+"""Steps that several commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tff_esn.cache import Cache
+    from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
+
+
+def feature_recipe(preset: str, window: float) -> FeatureRecipe:
+    """The features of chapter 5 under a preset, with a given HRV window."""
+    from dataclasses import asdict
+
+    from tff_esn.config import ExtractionConfig, from_mapping
+    from tff_esn.data.prepare import FeatureRecipe
+    from tff_esn.presets import PRESETS
+
+    switches = {**asdict(PRESETS[preset].extraction), "hrv_window": window}
+    return FeatureRecipe(from_mapping(ExtractionConfig, switches, "options"))
+
+
+def prepared(
+    folder: Path,
+    recipe: Recipe,
+    cache: Cache,
+    labels: Path | None,
+    subjects: Sequence[str] | None,
+    skip_bad: bool,
+    jobs: int | None,
+) -> Preparation:
+    """Prepares a study, and says who was left out."""
+    from tff_esn.console import console
+    from tff_esn.data.prepare import prepare
+    from tff_esn.data.study import open_study
+
+    study = open_study(folder, labels)
+    preparation = prepare(study, recipe, subjects=subjects, cache=cache, jobs=jobs, skip_bad=skip_bad)
+    for subject, error in preparation.errors.items():
+        console.print(f"left out {subject}: {error}", markup=False, highlight=False, soft_wrap=True)
+    return preparation
+
+
+def print_statistics(
+    folder: Path,
+    preparation: Preparation,
+    preset: str,
+    split: str | None,
+    stages: Sequence[str] | None,
+    as_json: bool = False,
+) -> None:
+    """Prints Tables 5.1 to 5.3 of a study's prepared features, or those asked for."""
+    import json
+    from dataclasses import asdict
+
+    from tff_esn.console import output
+    from tff_esn.data.splits import SPLITS, named_split
+    from tff_esn.data.synthetic import is_generated
+    from tff_esn.evaluation.reported import TABLE_OF_STAGE, printed_statistics
+    from tff_esn.evaluation.statistics import STAGES, stage_statistics
+    from tff_esn.evaluation.tables import statistics_table
+    from tff_esn.presets import PRESETS
+
+    generated = is_generated(folder)
+    subjects = preparation.subjects
+    everyone = (*subjects, *preparation.errors)
+    name = split or ("thesis" if set(SPLITS["thesis"].subjects) == set(everyone) else "all")
+    chosen = named_split(name, everyone).without(tuple(preparation.errors))
+    features = preparation.load_all()
+    results = []
+    for stage in stages or STAGES:
+        statistics = stage_statistics(stage, features, chosen, PRESETS[preset])
+        printed = printed_statistics(stage)
+        table = TABLE_OF_STAGE[stage].replace("table_", "").replace("_", ".")
+        if as_json:
+            rows = {feature: asdict(row) for feature, row in statistics.features.items()}
+            facts = {"stage": stage, "preset": preset, "samples": statistics.samples, "generated": generated}
+            labels = {"label_1_percent": statistics.label_1_percent, "subjects": statistics.subjects}
+            results.append({**rows, **labels, **facts, "printed": printed})
+        else:
+            title = f"Table {table}: {stage} features, preset {preset}"
+            output.print(statistics_table(title, statistics, printed, generated))
+    if as_json:
+        print(json.dumps(results[0] if len(results) == 1 else results, indent=1))
