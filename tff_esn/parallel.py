@@ -34,7 +34,8 @@ def map_unordered(
     Args:
         function: Must be importable by name (or a `partial` of such), since workers are spawned.
         items: What to call it on.
-        jobs: Number of processes; None for one per processor. With one, all runs in this process.
+        jobs: Number of processes; None for one per processor. With one, all runs in this process; with
+            more, a script that gets here must guard its main module, as `multiprocessing` asks.
         description: Shown beside the progress bar.
     """
     if jobs is not None and jobs < 1:

@@ -29,7 +29,9 @@ def demo(context: typer.Context) -> None:
     with resources.as_file(resources.files("tff_esn.runs") / "demo.toml") as path:
         run = from_mapping(DemoConfig, read_toml(path), "demo.toml")
     cache = Cache(settings(context).cache)
-    folder = ensure_wesad(cache.folder, subjects=run.subjects, minutes=run.minutes, seed=settings(context).seed)
+    folder = ensure_wesad(
+        cache.folder, subjects=run.subjects, minutes=run.minutes, seed=settings(context).seed, jobs=None
+    )
     console.print(f"Generated subjects in {folder}", highlight=False, soft_wrap=True)
     preparation = prepared(folder, feature_recipe(run.preset, run.hrv_window), cache, None, None, False, None)
     print_statistics(folder, preparation, run.preset, run.split, None)

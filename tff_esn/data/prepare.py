@@ -134,7 +134,7 @@ def prepare(
     *,
     subjects: Sequence[str] | None = None,
     cache: Cache | None = None,
-    jobs: int | None = None,
+    jobs: int | None = 1,
     skip_bad: bool = False,
 ) -> Preparation:
     """Prepares a study's subjects, those that are not in the cache yet.

@@ -31,7 +31,7 @@ class _SubjectReport:
     defects: tuple[TffEsnError, ...]
 
 
-def study_inventory(root: Path, labels: Path | None = None, jobs: int | None = None) -> Inventory:
+def study_inventory(root: Path, labels: Path | None = None, jobs: int | None = 1) -> Inventory:
     """Reads every subject of a WESAD or E4 study."""
     study = open_study(root, labels)
     table = _table(f"{study.name} study in {root}", "Subject", "Signals (Hz)", "Duration", "Labels")

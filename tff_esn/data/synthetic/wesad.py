@@ -136,7 +136,7 @@ def write_wesad(
     e4_csv: bool = False,
     seed: int = 0,
     protocol: Literal[0, 2] = 2,
-    jobs: int | None = None,
+    jobs: int | None = 1,
 ) -> list[Path]:
     """Writes generated subjects as WESAD's public release lies on disk.
 
@@ -162,7 +162,7 @@ def write_wesad(
     return [_pickle_path(out, name) for name in names]
 
 
-def ensure_wesad(cache: Path, *, subjects: int = 15, jobs: int | None = None, **options: Any) -> Path:
+def ensure_wesad(cache: Path, *, subjects: int = 15, jobs: int | None = 1, **options: Any) -> Path:
     """The folder of generated subjects below `cache`, written on the first call for these options.
 
     A generation that was interrupted goes on with the subjects that are missing.
