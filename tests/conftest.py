@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tff_esn.cache import Cache
 from tff_esn.data.synthetic.wesad import write_wesad
+
+
+def default_interrupt() -> None:
+    """For a child process: Ctrl-C works in it even where the tests run in a shell's background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 
 REFERENCE = Path(__file__).parent / "reference"
 

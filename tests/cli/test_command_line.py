@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import default_interrupt
 from tff_esn.cli.data import PresetName
 from tff_esn.presets import PRESETS
 
@@ -164,7 +165,14 @@ def test_interrupted_it_leaves_no_process_and_continues(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tff_esn", "data", "prepare", str(study), "--window", "5"]
     environment = {**os.environ, "TFF_ESN_CACHE": str(tmp_path / "cache")}
     # Every process holds standard error open: it ends when the last of them has ended.
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=default_interrupt,
+    )
     entries = tmp_path / "cache" / "features"
     deadline = time.monotonic() + 60
     while not (entries.is_dir() and list(entries.glob("*.npz"))) and time.monotonic() < deadline:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,11 @@ def sequences() -> dict[str, Sequences]:
         name: Sequences(name, ("a", "b"), random.normal(size=(n, 4, 2)), random.integers(0, 5, n))
         for name, n in (("S2", 45), ("S3", 30))
     }
+
+
+def ignore_interrupt() -> None:
+    """As in a shell's background, where TFF waits in vain for the worker it has interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def examples(clients: tff.simulation.datasets.ClientData, client: str) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +65,9 @@ def stressed(client):
 
 print(int(stressed("S3")), *(child.pid for child in psutil.Process().children()))
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, preexec_fn=ignore_interrupt
+    )
     assert result.returncode == 0, result.stderr
     assert "Exception ignored" not in result.stderr
     count, *workers = map(int, result.stdout.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -13,6 +14,7 @@ import typer
 from tff_esn import __version__
 from tff_esn.cli import data, demo
 from tff_esn.cli.options import Command, Group
+from tff_esn.console import log
 from tff_esn.errors import TffEsnError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -70,9 +72,9 @@ def _root(
     ),
 ) -> None:
     # TensorFlow and Addons announce themselves at length when they are first imported, here or in a worker.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    if not sys.warnoptions:
+    if not log.isEnabledFor(logging.DEBUG):
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        os.environ["PYTHONWARNINGS"] = "ignore"
         warnings.simplefilter("ignore")
 
 
