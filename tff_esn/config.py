@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, TypeVar
+from typing import Annotated, Any, Literal, Optional, TypeVar, Union
 
 import tomli
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from tff_esn.data.splits import ClientSplit
 from tff_esn.errors import ConfigError
 
 _strict = ConfigDict(extra="forbid")
@@ -108,6 +109,91 @@ class HharConfig:
     max_gap: PositiveFloat = 1.0
 
 
+#: A probability in (0, 1], or a number of connections per unit.
+Connectivity = Union[Annotated[int, Field(ge=1, strict=True)], Annotated[float, Field(gt=0, le=1, strict=True)]]
+
+
+@dataclass(frozen=True, config=_strict)
+class ReservoirConfig:
+    """A reservoir: x(t) = (1 - a) x(t-1) + a tanh(g * (W_in u(t) + W x(t-1)) + b).
+
+    Attributes:
+        kind: `esn` draws uniform weights; `tfa` draws them as `tfa.layers.ESN` does
+            (glorot-uniform, the recurrent ones masked, no input scaling, no bias).
+        units: N_x.
+        spectral_radius: rho, the largest absolute eigenvalue of what `radius_of` names.
+        leaking_rate: a (the thesis's alpha), in (0, 1].
+        input_scaling: Largest absolute weight of W_in.
+        input_connectivity: Which inputs reach a unit: a probability, or a number of them.
+        recurrent_connectivity: Which units reach a unit: a probability, or a number of them.
+        bias_scaling: Largest absolute value of b.
+        radius_of: `recurrent` for W itself, `leaky` for (1 - a) I + a W.
+    """
+
+    kind: Literal["esn", "tfa"] = "esn"
+    units: PositiveInt = 200
+    spectral_radius: PositiveFloat = 0.99
+    leaking_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    input_scaling: PositiveFloat = 1.0
+    input_connectivity: Connectivity = 1.0
+    recurrent_connectivity: Connectivity = 1.0
+    bias_scaling: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    radius_of: Literal["recurrent", "leaky"] = "recurrent"
+
+
+@dataclass(frozen=True, config=_strict)
+class ReadoutConfig:
+    """A dense readout learned by gradients: Adam on the cross-entropy.
+
+    Attributes:
+        learning_rate: Adam's.
+        batch_size: Examples a step.
+        epochs: Passes over the data.
+        class_weight: Weight of each class in the loss; None for equal ones.
+        order: Examples in `time` order, subject after subject, or `shuffled` anew every epoch.
+    """
+
+    learning_rate: PositiveFloat = 0.1
+    batch_size: PositiveInt = 20
+    epochs: PositiveInt = 1
+    class_weight: Optional[tuple[PositiveFloat, ...]] = (12.0, 88.0)
+    order: Literal["time", "shuffled"] = "time"
+
+
+@dataclass(frozen=True, config=_strict)
+class InputConfig:
+    """What of a study a model sees.
+
+    Attributes:
+        preset: `thesis` or `corrected` features.
+        hrv_window: As in `ExtractionConfig`.
+        features: Columns of the feature table.
+        reading: `window`: each window is an example, read from a zero state, with the label of its
+            last step. `carried`: the state runs through the whole recording, each step is an example.
+        split: Name of the split, or its lists of subjects.
+    """
+
+    preset: Literal["thesis", "corrected"] = "thesis"
+    hrv_window: PositiveFloat = 25.0
+    features: tuple[Literal["pEDA", "tEDA", "HR", "HRV"], ...] = ("pEDA",)
+    reading: Literal["window", "carried"] = "window"
+    split: Union[str, ClientSplit] = "thesis"
+
+
+@dataclass(frozen=True, config=_strict)
+class CentralConfig:
+    """The centralised model; the defaults are thesis Table 6.2.
+
+    Attributes:
+        ridge: Candidates for the closed-form readout's regularisation, chosen on the validation set.
+    """
+
+    inputs: InputConfig = InputConfig()
+    reservoir: ReservoirConfig = ReservoirConfig(kind="tfa", recurrent_connectivity=0.1)
+    readout: ReadoutConfig = ReadoutConfig()
+    ridge: tuple[PositiveFloat, ...] = (0.01, 1.0, 100.0, 10000.0)
+
+
 @dataclass(frozen=True, config=_strict)
 class DemoConfig:
     """What `tff-esn demo` generates and prepares.
@@ -133,7 +219,8 @@ def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
         return TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        # Of a setting with several types, the names of the types are not part of its own.
+        key = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "ClientSplit")))
         raise ConfigError(f"{source}: {key} = {first['input']!r}: {first['msg']}") from None
 
 

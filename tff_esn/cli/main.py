@@ -12,7 +12,7 @@ import click
 import typer
 
 from tff_esn import __version__
-from tff_esn.cli import data, demo
+from tff_esn.cli import central, data, demo, deploy, inspect, runs, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -50,7 +50,9 @@ app = typer.Typer(
     """,
 )
 app.add_typer(data.app, name="data")
-app.command("demo", cls=Command)(demo.demo)
+app.add_typer(runs.app, name="runs")
+for command in (demo.demo, inspect.inspect, central.central, tune.tune, deploy.export, deploy.predict):
+    app.command(cls=Command)(command)
 
 
 def _print_versions(wanted: bool) -> None:
@@ -76,6 +78,7 @@ def _root(
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         os.environ["PYTHONWARNINGS"] = "ignore"
         warnings.simplefilter("ignore")
+        logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 def _fail(message: str, status: int) -> NoReturn:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tff_esn.cache import Cache
+    from tff_esn.central.assess import Outcome, TrainedEsn
+    from tff_esn.central.inputs import ModelInputs
+    from tff_esn.config import CentralConfig
     from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
 
 
@@ -85,3 +88,18 @@ def print_statistics(
             output.print(statistics_table(title, statistics, printed, generated))
     if as_json:
         print(json.dumps(results[0] if len(results) == 1 else results, indent=1))
+
+
+def assessed(
+    inputs: ModelInputs, config: CentralConfig, seeds: Sequence[int], choose_threshold: bool = False
+) -> Iterator[tuple[Outcome, TrainedEsn | None]]:
+    """The baselines, then the ESN's readouts seed by seed, with a progress bar."""
+    from tff_esn.central.assess import assess_baselines, assess_esn
+    from tff_esn.console import progress
+
+    for outcome in assess_baselines(inputs):
+        yield outcome, None
+    with progress("Training", len(seeds)) as bar:
+        for seed in seeds:
+            yield from assess_esn(inputs, config, seed, choose_threshold)
+            bar.advance(note=f"seed {seed}")

@@ -77,6 +77,11 @@ SPLITS: dict[str, ClientSplit] = {
 LEAVE_OUT = "leave-out-"
 
 
+def resolve_split(split: str | ClientSplit, subjects: Sequence[str]) -> ClientSplit:
+    """A split by its name or by its lists, checked against the subjects there are."""
+    return checked(split, subjects, "the split") if isinstance(split, ClientSplit) else named_split(split, subjects)
+
+
 def named_split(name: str, subjects: Sequence[str]) -> ClientSplit:
     """A split by name, checked against the subjects there are.
 

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tff_esn.cache import Cache
+from tff_esn.central.assess import assess_baselines, assess_esn
+from tff_esn.central.inputs import ModelInputs, model_inputs, prepared_features
+from tff_esn.central.model import keras_model
+from tff_esn.central.readout import Readout
+from tff_esn.central.report import score_rows
+from tff_esn.config import CentralConfig, InputConfig, ReservoirConfig
+from tff_esn.data.splits import ClientSplit
+from tff_esn.data.study import open_study
+from tff_esn.errors import ConfigError
+from tff_esn.reservoir.weights import draw_weights
+
+SPLIT = ClientSplit(("S2",), ("S3",), ("S4",))
+
+
+def config(reading: str) -> CentralConfig:
+    inputs = InputConfig(preset="corrected", features=("tEDA", "HR"), reading=reading, split=SPLIT)  # type: ignore[arg-type]
+    return CentralConfig(inputs=inputs, reservoir=ReservoirConfig(units=30, leaking_rate=0.5))
+
+
+@pytest.fixture(scope="module")
+def inputs(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelInputs]:
+    cache = Cache(tmp_path_factory.mktemp("cache"))
+    return {
+        reading: model_inputs(
+            prepared_features(open_study(generated), config(reading).inputs, cache), config(reading).inputs
+        )
+        for reading in ("window", "carried")
+    }
+
+
+@pytest.mark.parametrize("reading", ["window", "carried"])
+def test_both_readings_are_a_plain_loop_over_the_recording(inputs: dict[str, ModelInputs], reading: str) -> None:
+    own = inputs[reading]
+    weights = draw_weights(config(reading).reservoir, 2, seed=0)
+    states = own.states(weights)["S3"].values
+    windows = own.windows["S3"].values
+
+    def advance(state: np.ndarray, step: np.ndarray) -> np.ndarray:
+        new = np.tanh(step @ weights.input_kernel + state @ weights.recurrent_kernel)
+        return 0.5 * state + 0.5 * new
+
+    state = np.zeros(30)
+    if reading == "window":
+        for step in windows[100]:
+            state = advance(state, step)
+    else:
+        for window in windows[:101]:
+            state = advance(state, window[-1])
+    np.testing.assert_allclose(states[100], state, atol=1e-5)
+
+
+@pytest.mark.parametrize("reading", ["window", "carried"])
+def test_every_model_is_assessed_and_the_keras_model_is_the_same_one(
+    inputs: dict[str, ModelInputs], reading: str
+) -> None:
+    own = inputs[reading]
+    outcomes = list(assess_esn(own, config(reading), seed=0))
+    assert [outcome.model for outcome, _ in outcomes] == [
+        "ESN, time order",
+        "ESN, shuffled",
+        "ESN, ridge",
+    ]
+    for outcome, trained in outcomes:
+        assert set(outcome.parts) == {"design", "test"}
+        assert set(outcome.subjects) == {"S2", "S3", "S4", "all"}
+        assert outcome.parts["test"] == outcome.subjects["S4"]
+        windows = own.windows["S4"].values[:50]
+        series = windows if reading == "window" else windows[None, :, -1]
+        answers = keras_model(trained, None).predict(series, verbose=0)[:, 0]
+        states = own.states(trained.weights)["S4"].values[:50]
+        readout = trained.readout
+        expected = readout.probabilities(states) if isinstance(readout, Readout) else readout.answers(states)
+        # The Keras model answers at a sequence's end.
+        np.testing.assert_allclose(answers, expected if reading == "window" else expected[-1:], atol=1e-4)
+
+
+def test_the_same_seed_gives_the_same_scores(inputs: dict[str, ModelInputs]) -> None:
+    first, again, other = (
+        [outcome.parts for outcome, _ in assess_esn(inputs["carried"], config("carried"), seed)] for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_baselines_have_no_reservoir(inputs: dict[str, ModelInputs]) -> None:
+    outcomes = {outcome.model: outcome for outcome in assess_baselines(inputs["window"])}
+    assert list(outcomes) == ["majority class", "threshold on tEDA", "threshold on HR", "logistic"]
+    majority = outcomes["majority class"].parts["test"]
+    assert majority.single_class == 0
+    assert majority.balanced_accuracy == 0.5
+    assert outcomes["threshold on tEDA"].parts["design"].auroc > 0.6
+
+
+def test_rows_stand_beside_table_6_3(inputs: dict[str, ModelInputs]) -> None:
+    outcomes = [outcome for seed in (0, 1) for outcome, _ in assess_esn(inputs["window"], config("window"), seed)]
+    rows = score_rows(outcomes)
+    assert [(row.model, row.part, len(row.scores)) for row in rows][:2] == [
+        ("ESN, time order", "design", 2),
+        ("ESN, shuffled", "design", 2),
+    ]
+    assert rows[0].printed == {"accuracy": 0.8986, "f1_micro": 0.8986, "auroc": 0.8092}
+    assert rows[1].printed == {}
+
+
+def test_a_threshold_can_be_chosen_on_validation(inputs: dict[str, ModelInputs]) -> None:
+    outcomes = [outcome for outcome, _ in assess_esn(inputs["window"], config("window"), 0, choose_threshold=True)]
+    assert any(outcome.threshold != 0.5 for outcome in outcomes)
+
+
+def test_unknown_subjects_and_features_are_refused(generated: Path, tmp_path: Path) -> None:
+    prepared = prepared_features(open_study(generated), config("window").inputs, Cache(tmp_path))
+    with pytest.raises(ConfigError, match="the split needs S9; the study has S2, S3, S4"):
+        model_inputs(prepared, InputConfig(preset="corrected", split=ClientSplit(("S9",))))
+    with pytest.raises(ValueError, match="Input should be 'pEDA', 'tEDA', 'HR' or 'HRV'"):
+        InputConfig(features=("GSR",))  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""The centralised model: a reservoir and a readout, trained on everyone's data."""

@@ -1,0 +1,96 @@
+"""What the model sees of each subject, and the states a reservoir makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.cache import Cache
+from tff_esn.config import FEATURES, InputConfig
+from tff_esn.data.features import standardize
+from tff_esn.data.prepare import FeatureRecipe, Preparation, prepare
+from tff_esn.data.splits import ClientSplit, resolve_split
+from tff_esn.data.study import Study
+from tff_esn.data.tables import STRESS, Task
+from tff_esn.data.windows import Sequences, normalized_windows
+from tff_esn.presets import PRESETS
+from tff_esn.reservoir.states import carried_states, last_states
+from tff_esn.reservoir.weights import ReservoirWeights
+
+
+@dataclass(frozen=True)
+class Examples:
+    """States (or features) with their labels."""
+
+    values: NDArray
+    labels: NDArray[np.int64]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Examples]) -> Examples:
+        """The examples of several subjects, in the order given."""
+        return cls(np.concatenate([part.values for part in parts]), np.concatenate([part.labels for part in parts]))
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """Every subject under a configuration.
+
+    Attributes:
+        windows: Windows of normalised features.
+        standardized: The standardised features at each window's last step, `(windows, features)`.
+        series: The input at each of these steps when the state is carried. Where the running
+            normalisation stays inside the subject, what the last step of the window is; where it
+            belongs to the windows of the whole study, the standardised features.
+    """
+
+    windows: Mapping[str, Sequences]
+    standardized: Mapping[str, NDArray]
+    series: Mapping[str, NDArray]
+    split: ClientSplit
+    reading: str
+    task: Task = STRESS
+
+    @property
+    def columns(self) -> int:
+        """Number of input features."""
+        return next(iter(self.windows.values())).values.shape[2]
+
+    def features(self) -> dict[str, Examples]:
+        """The standardised features at each example's last step, for models without a reservoir."""
+        return {name: self._examples(own, self.standardized[name]) for name, own in self.windows.items()}
+
+    def states(self, weights: ReservoirWeights) -> dict[str, Examples]:
+        """The reservoir's state at each example's last step."""
+        if self.reading == "window":
+            return {name: self._examples(own, last_states(own.values, weights)) for name, own in self.windows.items()}
+        states = carried_states([self.series[name] for name in self.windows], weights)
+        return {name: self._examples(own, part) for (name, own), part in zip(self.windows.items(), states)}
+
+    def _examples(self, own: Sequences, values: NDArray) -> Examples:
+        labels = self.task.labels(own.codes)
+        kept = labels >= 0
+        return Examples(values, labels) if kept.all() else Examples(values[kept], labels[kept])
+
+
+def prepared_features(study: Study, config: InputConfig, cache: Cache, jobs: int | None = 1) -> Preparation:
+    """The features of a study under a configuration, from the cache where they are there."""
+    extraction = replace(PRESETS[config.preset].extraction, hrv_window=config.hrv_window)
+    return prepare(study, FeatureRecipe(extraction), cache=cache, jobs=jobs)
+
+
+def model_inputs(preparation: Preparation, config: InputConfig) -> ModelInputs:
+    """Standardised, windowed and normalised features of the split's subjects, in the split's order."""
+    split = resolve_split(config.split, preparation.subjects)
+    tables = [standardize(preparation.load(subject).table) for subject in split.subjects]
+    window_config = PRESETS[config.preset].windows
+    windows = normalized_windows(tables, window_config)
+    chosen = {subject: own.select(config.features) for subject, own in windows.items()}
+    columns = [FEATURES.index(name) for name in config.features]
+    standardized = {table.subject: table.values[-len(chosen[table.subject]) :, columns] for table in tables}
+    own = {subject: sequences.values[:, -1] for subject, sequences in chosen.items()}
+    return ModelInputs(
+        chosen, standardized, own if window_config.scope == "subject" else standardized, split, config.reading
+    )

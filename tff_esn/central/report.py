@@ -1,0 +1,28 @@
+"""Outcomes as rows of a table, beside what the thesis prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tff_esn.central.assess import PARTS, Outcome
+from tff_esn.evaluation.reported import reported
+from tff_esn.evaluation.score_tables import ScoreRow
+
+PRINTED_MODEL = "ESN, time order"
+
+
+def score_rows(outcomes: Sequence[Outcome]) -> list[ScoreRow]:
+    """One row a model and part, all its seeds in it; Table 6.3's numbers beside the model it is about."""
+    names = list(dict.fromkeys(outcome.model for outcome in outcomes))
+    rows = []
+    for part in PARTS:
+        for name in names:
+            scores = [outcome.parts[part] for outcome in outcomes if outcome.model == name]
+            rows.append(ScoreRow(name, part, scores, _printed(part) if name == PRINTED_MODEL else {}))
+    return rows
+
+
+def _printed(part: str) -> dict[str, float]:
+    table, column = reported()["thesis"]["table_6_3"], {"design": "DS", "test": "TS"}[part]
+    names = {"accuracy": "accuracy", "f1_micro": "f1_micro", "auroc": "auc"}
+    return {metric: table[key][column] for metric, key in names.items()}

@@ -1,0 +1,100 @@
+"""`tff-esn central`: the centralised model, its readouts and the baselines."""
+
+# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
+
+import typer
+
+from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
+from tff_esn.cli.options import settings
+from tff_esn.cli.steps import assessed
+
+if TYPE_CHECKING:
+    from tff_esn.config import InputConfig
+
+Features = Annotated[str, typer.Option(help="Columns the model sees, joined by commas: pEDA,tEDA,HR,HRV.")]
+Reading = Annotated[
+    Literal["window", "carried"],
+    typer.Option(help="Each window an example from a zero state, or the state carried through the recording."),
+]
+Split = Annotated[str, typer.Option(help="Who trains, validates and tests.")]
+Config = Annotated[
+    Optional[Path],
+    typer.Option(help="TOML file with [inputs], [reservoir] and [readout], in place of the options for them."),
+]
+Runs = Annotated[Optional[Path], typer.Option(help="Where run folders go.", show_default="$TFF_ESN_RUNS or ./results")]
+
+
+def central(
+    context: typer.Context,
+    folder: Folder,
+    preset: PresetName = "thesis",
+    features: Features = "pEDA",
+    reading: Reading = "window",
+    window: HrvWindow = 25.0,
+    split: Split = "thesis",
+    seeds: Annotated[int, typer.Option(min=1, help="Train with so many seeds, from --seed on.")] = 10,
+    threshold: Annotated[
+        Literal["0.5", "validation"], typer.Option(help="Decision threshold: 0.5, or chosen on the validation set.")
+    ] = "0.5",
+    config: Config = None,
+    labels: Labels = None,
+    jobs: Jobs = None,
+    runs: Runs = None,
+) -> None:
+    """Train the centralised ESN and the baselines; score design and test set over seeds.
+
+    The defaults are the thesis's Table 6.2; the table is its Table 6.3. Writes a run
+    folder with the scores of every seed and subject, and the model of the first seed.
+    """
+    from dataclasses import asdict
+
+    from tff_esn.cache import Cache
+    from tff_esn.central.inputs import model_inputs, prepared_features
+    from tff_esn.central.model import keras_model, model_card
+    from tff_esn.central.report import PRINTED_MODEL, score_rows
+    from tff_esn.config import CentralConfig, from_mapping, read_toml
+    from tff_esn.console import console, output
+    from tff_esn.data.study import open_study
+    from tff_esn.data.synthetic import is_generated
+    from tff_esn.evaluation.metrics import METRICS
+    from tff_esn.evaluation.score_tables import score_table, to_csv
+    from tff_esn.store import RunStore
+
+    if config is not None:
+        settled = from_mapping(CentralConfig, read_toml(config), str(config))
+    else:
+        chosen = {"preset": preset, "features": features.split(","), "reading": reading}
+        inputs_config = {**chosen, "hrv_window": window, "split": split}
+        settled = from_mapping(CentralConfig, {"inputs": inputs_config}, "options")
+    first = settings(context).seed
+    study = open_study(folder, labels)
+    inputs = model_inputs(
+        prepared_features(study, settled.inputs, Cache(settings(context).cache), jobs), settled.inputs
+    )
+    recorded = {**asdict(settled), "study": str(folder), "seeds": seeds, "threshold": threshold}
+    with RunStore(runs).create("central", recorded, first) as run:
+        outcomes = []
+        for outcome, trained in assessed(inputs, settled, range(first, first + seeds), threshold == "validation"):
+            outcomes.append(outcome)
+            for part, scores in outcome.parts.items():
+                values = {metric: getattr(scores, metric) for metric in METRICS}
+                run.log(step=outcome.seed or 0, model=outcome.model, part=part, **values)
+            if trained is not None and outcome.seed == first and outcome.model == PRINTED_MODEL:
+                card = model_card(settled.inputs, inputs.task.classes, outcome.threshold, inputs.split.design)
+                run.save_model(keras_model(trained, card.steps if settled.inputs.reading == "window" else None))
+                run.write_json("model.json", card.to_json())
+        rows = score_rows(outcomes)
+        to_csv(rows, run.path("scores.csv"))
+        run.write_json("outcomes.json", [asdict(outcome) for outcome in outcomes])
+        run.finish({f"{row.model}, {row.part}": {"auroc": row.scores[0].auroc} for row in rows})
+    output.print(score_table(_title(settled.inputs, seeds), rows))
+    if is_generated(folder):
+        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+    console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+
+
+def _title(inputs: "InputConfig", seeds: int) -> str:
+    features = "+".join(inputs.features)
+    return f"Central model, {inputs.reading} reading, {features}, preset {inputs.preset}, {seeds} seeds"

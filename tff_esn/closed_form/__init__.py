@@ -1,0 +1,1 @@
+"""Readouts solved in closed form."""

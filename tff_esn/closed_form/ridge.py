@@ -1,0 +1,57 @@
+"""Ridge regression of one-hot labels on states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class RidgeReadout:
+    """A linear readout with a bias: `kernel` `(units, outputs)`, `bias` `(outputs,)`."""
+
+    kernel: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+    def answers(self, states: NDArray) -> NDArray:
+        """Linear outputs: `(n,)` for a binary task, `(n, classes)` otherwise; not confined to [0, 1]."""
+        outputs = states @ self.kernel + self.bias
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+
+@dataclass(frozen=True)
+class CentredMoments:
+    """Second moments of states and targets about their means: all that ridge regression needs, for any lambda."""
+
+    states_states: NDArray[np.float64]
+    states_targets: NDArray[np.float64]
+    states_mean: NDArray[np.float64]
+    targets_mean: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, states: NDArray, labels: NDArray[np.int64], classes: int, class_weight: Sequence[float] | None = None
+    ) -> CentredMoments:
+        """Computes the moments of one data set, with one target column for two classes.
+
+        Class weights are scaled to a mean of 1 over the examples, so that lambda means the same with them.
+        """
+        targets = labels[:, None].astype(np.float64) if classes == 2 else np.eye(classes)[labels]
+        weight = np.ones(len(labels)) if class_weight is None else np.asarray(class_weight, np.float64)[labels]
+        weight = (weight / weight.mean())[:, None]
+        # The mean is taken out before the products: afterwards it would cancel digits.
+        states_mean = (weight * states).mean(axis=0)
+        targets_mean = (weight * targets).mean(axis=0)
+        centred = states - states_mean
+        weighted = weight * centred
+        return cls(weighted.T @ centred, weighted.T @ (targets - targets_mean), states_mean, targets_mean)
+
+    def solve(self, regularization: float) -> RidgeReadout:
+        """W = (S S^T + lambda I)^-1 S Y^T with an unpenalised bias, by Cholesky."""
+        matrix = self.states_states + regularization * np.eye(len(self.states_states))
+        kernel = scipy.linalg.solve(matrix, self.states_targets, assume_a="pos")
+        return RidgeReadout(kernel, self.targets_mean - self.states_mean @ kernel)

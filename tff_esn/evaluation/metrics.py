@@ -1,0 +1,317 @@
+"""Scores of a classifier, and their spread over seeds.
+
+The thesis prints micro-averaged F1 alone, which of a task with one label an example is plain accuracy: a model
+that always answers "not stressed" looks good. The other scores here do not reward it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from tff_esn.errors import ConfigError, DataError
+
+#: The scores of `Scores` that are numbers, in the order tables show them.
+METRICS = ("accuracy", "f1_micro", "balanced_accuracy", "auroc", "average_precision", "mcc", "f1_stress")
+#: Name of the pooled examples among the subjects.
+POOLED = "all"
+_CONFIDENCE = 0.95
+#: How far 32-bit probabilities of two classes may be from summing to 1.
+_ROUNDING = 1e-4
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How well answers fit labels.
+
+    Balanced accuracy, AUROC, average precision and MCC compare classes: they are NaN where the labels hold a
+    single class. With more than two classes the first three are the mean over the classes that the labels hold,
+    each against the rest. MCC is 0 where every answer is the same.
+
+    Attributes:
+        examples: Number of examples.
+        accuracy: Share of right answers.
+        f1_micro: F1 over the counts of all classes together: the accuracy, since each example has one label.
+        f1_stress: F1 of class 1, NaN where neither a label nor an answer is 1. With more than two classes the mean
+            F1 of those that occur among labels or answers.
+        balanced_accuracy: Mean of the classes' recalls.
+        auroc: Area under the receiver operating characteristic; tied probabilities count half.
+        average_precision: Mean precision at the probabilities of the positive examples.
+        mcc: Matthews' correlation coefficient.
+        confusion: Number of examples by label (row) and answer (column).
+        single_class: The class, if every answer is the same.
+    """
+
+    examples: int
+    accuracy: float
+    f1_micro: float
+    f1_stress: float
+    balanced_accuracy: float
+    auroc: float
+    average_precision: float
+    mcc: float
+    confusion: tuple[tuple[int, ...], ...]
+    single_class: int | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean of several values, standard deviation (of the sample) and 95 % confidence interval (Student's t)."""
+
+    mean: float
+    std: float
+    low: float
+    high: float
+    n: int
+
+
+def score(labels: ArrayLike, probabilities: ArrayLike, threshold: float = 0.5) -> Scores:
+    """Scores the probabilities that a model gives.
+
+    Args:
+        labels: Class of each example, `(n,)`.
+        probabilities: Of class 1, `(n,)`, or of each class, `(n, classes)`. Two columns are one probability said
+            twice and must sum to 1; more may be any scores, such as a ridge readout's.
+        threshold: Above it (not at it, as in Keras) the answer is class 1. Of more than two classes the most
+            probable is the answer.
+    """
+    return _score(*_checked(labels, probabilities), threshold)
+
+
+def per_subject(
+    labels_by_subject: Mapping[str, ArrayLike],
+    probabilities_by_subject: Mapping[str, ArrayLike],
+    threshold: float = 0.5,
+) -> dict[str, Scores]:
+    """Scores of each subject, and under "all" those of all their examples together."""
+    subjects, others = tuple(labels_by_subject), tuple(probabilities_by_subject)
+    if not subjects:
+        raise DataError("labels", "no subject", "at least one")
+    if set(subjects) != set(others):
+        raise DataError("probabilities", f"subjects {', '.join(others)}", f"the labels' {', '.join(subjects)}")
+    if POOLED in subjects:
+        raise ConfigError(f"a subject is named {POOLED!r}; expected another name, this is that of all together")
+    parts = {one: _checked(labels_by_subject[one], probabilities_by_subject[one], f" of {one}") for one in subjects}
+    classes = {one: _count(scores) for one, (_, scores) in parts.items()}
+    if len(set(classes.values())) > 1:
+        raise DataError("probabilities", f"numbers of classes {classes}", "the same for each subject")
+    truth, scores = (np.concatenate(arrays) for arrays in zip(*parts.values()))
+    return {one: _score(*part, threshold) for one, part in {**parts, POOLED: (truth, scores)}.items()}
+
+
+def majority(labels: ArrayLike, training_labels: ArrayLike | None = None, classes: int = 2) -> Scores:
+    """Scores of the model that always answers the most frequent class.
+
+    Args:
+        labels: What is scored.
+        training_labels: Where that class is the most frequent (the lowest of several); None for `labels`.
+        classes: Number of classes.
+    """
+    if classes < 2:
+        raise ConfigError(f"classes is {classes}; expected at least 2")
+    truth = _classes(labels, classes, "labels")
+    known = truth if training_labels is None else _classes(training_labels, classes, "training labels")
+    answer = int(np.bincount(known).argmax())
+    return score(truth, np.tile(np.eye(classes)[answer], (len(truth), 1)))
+
+
+def best_threshold(labels: ArrayLike, probabilities: ArrayLike, metric: str = "balanced_accuracy") -> float:
+    """The threshold with the highest score, for choosing on validation examples.
+
+    Every way to cut the examples in two is tried. The threshold lies midway between the neighbours of the cut;
+    of several best cuts the one nearest to 0.5 is taken. Where it is best to always give one answer, the
+    threshold is the highest probability, or lies right below the lowest.
+
+    Args:
+        labels: 0 or 1 for each example.
+        probabilities: Of class 1, as in `score`.
+        metric: `accuracy`, `f1_micro`, `f1_stress`, `balanced_accuracy` or `mcc`; the others have no threshold.
+    """
+    if metric not in _GAIN:
+        raise ConfigError(f"metric is {metric!r}; expected one that has a threshold: {', '.join(_GAIN)}")
+    truth, scores = _checked(labels, probabilities)
+    if scores.ndim > 1:
+        raise DataError("probabilities", f"{scores.shape[1]} classes", "two, a threshold cannot tell more apart")
+    positive = truth == 1
+    if positive.all() or not positive.any():
+        raise DataError("labels", f"class {truth[0]} only", "both classes, to choose a threshold")
+    ones, zeros = np.sort(scores[positive]), np.sort(scores[~positive])
+    cuts = _cuts(scores)
+    true, false = (len(part) - np.searchsorted(part, cuts, "right") for part in (ones, zeros))
+    gains = _GAIN[metric](true, false, len(ones), len(zeros))
+    best = cuts[gains == gains.max()]
+    return float(best[np.abs(best - 0.5).argmin()])
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The spread of a few values: all NaN if one of them is; of one value only the mean is known."""
+    if not len(values):
+        raise DataError("values", "none", "at least one, for a mean")
+    numbers, n = np.asarray(values, float), len(values)
+    if not np.isfinite(numbers).all():
+        return Spread(math.nan, math.nan, math.nan, math.nan, n)
+    mean = float(numbers.mean())
+    if n == 1:
+        return Spread(mean, math.nan, math.nan, math.nan, n)
+    std = float(numbers.std(ddof=1))
+    margin = float(stdtrit(n - 1, (1 + _CONFIDENCE) / 2)) * std / math.sqrt(n)
+    return Spread(mean, std, mean - margin, mean + margin, n)
+
+
+def spread_of(scores: Sequence[Scores]) -> dict[str, Spread]:
+    """The spread of each score, over seeds for instance."""
+    return {metric: spread([getattr(one, metric) for one in scores]) for metric in METRICS}
+
+
+def _count(scores: NDArray) -> int:
+    return 2 if scores.ndim == 1 else scores.shape[1]
+
+
+def _score(truth: NDArray, scores: NDArray, threshold: float) -> Scores:
+    if math.isnan(threshold):
+        raise ConfigError("threshold is nan; expected a number")
+    classes = _count(scores)
+    answers = scores > threshold if scores.ndim == 1 else scores.argmax(axis=1)
+    confusion = np.bincount(truth * classes + answers, minlength=classes**2).reshape(classes, classes)
+    given = np.flatnonzero(confusion.sum(axis=0))
+    auroc, average_precision = _ranked(truth, scores)
+    accuracy = float(np.trace(confusion) / len(truth))
+    return Scores(
+        examples=len(truth),
+        accuracy=accuracy,
+        f1_micro=accuracy,
+        f1_stress=_f1(confusion),
+        balanced_accuracy=_balanced_accuracy(confusion),
+        auroc=auroc,
+        average_precision=average_precision,
+        mcc=_mcc(confusion),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
+        single_class=int(given[0]) if len(given) == 1 else None,
+    )
+
+
+def _f1(confusion: NDArray) -> float:
+    right, size = np.diag(confusion), confusion.sum(axis=0) + confusion.sum(axis=1)
+    occurs = size > 0
+    if len(confusion) == 2:
+        return float(2 * right[1] / size[1]) if occurs[1] else math.nan
+    return float(np.mean(2 * right[occurs] / size[occurs]))
+
+
+def _balanced_accuracy(confusion: NDArray) -> float:
+    held = confusion.sum(axis=1)
+    if np.count_nonzero(held) < 2:
+        return math.nan
+    return float(np.mean(np.diag(confusion)[held > 0] / held[held > 0]))
+
+
+def _mcc(confusion: NDArray) -> float:
+    # Python's integers: with many examples the products are larger than NumPy's.
+    right, n = int(np.trace(confusion)), int(confusion.sum())
+    held, given = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
+    of_labels, of_answers = (n * n - sum(count * count for count in counts) for counts in (held, given))
+    if not of_labels:
+        return math.nan
+    if not of_answers:
+        return 0.0
+    return (right * n - sum(a * b for a, b in zip(held, given))) / math.sqrt(of_labels * of_answers)
+
+
+def _ranked(truth: NDArray, scores: NDArray) -> tuple[float, float]:
+    """AUROC and average precision; with more than two classes their means over those that are held."""
+    if truth.min() == truth.max():
+        return math.nan, math.nan
+    if scores.ndim == 1:
+        return _areas(scores[truth == 1], scores[truth == 0])
+    each = [_areas(scores[truth == held, held], scores[truth != held, held]) for held in np.unique(truth)]
+    auroc, average_precision = np.mean(each, axis=0).tolist()
+    return auroc, average_precision
+
+
+def _areas(ones: NDArray, zeros: NDArray) -> tuple[float, float]:
+    # Sorting the two classes apart takes half the time of ordering them together (sorting values is faster than
+    # sorting places), and what is tied is counted, not grouped.
+    ones, zeros = np.sort(ones), np.sort(zeros)
+    below, not_above = np.searchsorted(zeros, ones, "left"), np.searchsorted(zeros, ones, "right")
+    auroc = (below.sum() + not_above.sum()) / (2 * len(ones) * len(zeros))
+    true, false = len(ones) - np.searchsorted(ones, ones, "left"), len(zeros) - below
+    return float(auroc), float(np.mean(true / (true + false)))
+
+
+def _cuts(scores: NDArray) -> NDArray:
+    """Thresholds that cut the scores in every possible way."""
+    values = np.unique(scores)
+    lower, upper = values[:-1], values[1:]
+    middle = lower / 2 + upper / 2
+    # Between neighbouring floating-point numbers there is none: the lower one itself makes the same cut.
+    middle = np.where((lower <= middle) & (middle < upper), middle, lower)
+    return np.concatenate(([np.nextafter(values[0], -np.inf)], middle, values[-1:]))
+
+
+def _mcc_gain(true: NDArray, false: NDArray, ones: int, zeros: int) -> NDArray:
+    answered = true + false
+    spread_of_answers = answered * (ones + zeros - answered)
+    return (true * zeros - false * ones) / np.sqrt(np.maximum(spread_of_answers, 1))
+
+
+#: What grows and falls with a score, given the true and false positives at each cut and the sizes of the classes.
+#: In whole numbers where it can be, so that equally good cuts are equal.
+_GAIN: dict[str, Callable[[NDArray, NDArray, int, int], NDArray]] = {
+    "accuracy": lambda true, false, ones, zeros: true - false,
+    "f1_micro": lambda true, false, ones, zeros: true - false,
+    "f1_stress": lambda true, false, ones, zeros: true / (true + false + ones),
+    "balanced_accuracy": lambda true, false, ones, zeros: true * zeros - false * ones,
+    "mcc": _mcc_gain,
+}
+
+
+def _checked(labels: ArrayLike, probabilities: ArrayLike, of: str = "") -> tuple[NDArray, NDArray]:
+    """Labels and scores as arrays: those of two classes in one dimension, of more in two."""
+    scores, source = np.asarray(probabilities), f"probabilities{of}"
+    if scores.dtype.kind not in "biuf":
+        raise DataError(source, f"type {scores.dtype}", "numbers")
+    scores = scores.astype(np.float64, copy=False)
+    if scores.ndim not in (1, 2) or 0 in scores.shape[1:]:
+        raise DataError(source, f"shape {scores.shape}", "(examples,) or (examples, classes)")
+    truth = _classes(labels, max((2, *scores.shape[1:])), f"labels{of}")
+    if len(scores) != len(truth):
+        raise DataError(source, f"{len(scores)} of them", f"one for each of the {len(truth)} labels")
+    wrong = np.flatnonzero(~np.isfinite(scores).reshape(len(scores), -1).all(axis=1))
+    if len(wrong):
+        found = f"{len(wrong)} of {len(scores)} are not finite, first {scores[wrong[0]]} at example {wrong[0]}"
+        raise DataError(source, found, "finite numbers")
+    return truth, scores if scores.shape[1:] > (2,) else _of_class_1(scores, source)
+
+
+def _of_class_1(scores: NDArray, source: str) -> NDArray:
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return scores.reshape(-1)
+    sums = scores.sum(axis=1)
+    worst = np.abs(sums - 1).argmax()
+    if abs(sums[worst] - 1) > _ROUNDING:
+        found = f"two columns that sum to {sums[worst]:g} at example {worst}"
+        raise DataError(source, found, "1, or the score of class 1 alone")
+    return scores[:, 1]
+
+
+def _classes(labels: ArrayLike, classes: int, source: str) -> NDArray[np.intp]:
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise DataError(source, f"shape {array.shape} of type {array.dtype}", "the class of each example")
+    if not len(array):
+        raise DataError(source, "none", "at least one example")
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.intp)
+    wrong = np.flatnonzero((whole != array) | (whole < 0) | (whole >= classes))
+    if len(wrong):
+        found = f"{len(wrong)} of {len(array)} are no class, first {array[wrong[0]]} at example {wrong[0]}"
+        raise DataError(source, found, f"whole numbers from 0 to {classes - 1}")
+    return whole

@@ -1,0 +1,1 @@
+"""Everything that has no trainable weight: weights drawn once, states, diagnostics."""

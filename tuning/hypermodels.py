@@ -1,0 +1,192 @@
+"""What a trial trains: a readout fitted by gradients, or one solved in closed form.
+
+States that trials share (same inputs, same reservoir) are computed once and kept in
+memory up to a limit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import field
+from typing import Any, Callable, TypeVar, Union
+
+import keras_tuner
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from tff_esn.cache import Cache
+from tff_esn.central.assess import TrainedEsn
+from tff_esn.central.inputs import Examples, ModelInputs, model_inputs, prepared_features
+from tff_esn.central.model import keras_model
+from tff_esn.central.readout import Readout, fit_readout, initial_readout
+from tff_esn.closed_form.statistics import RidgeStatistics, ridge_accuracy, ridge_statistics
+from tff_esn.config import CentralConfig, ChannelConfig, InputConfig, PositiveFloat, ReservoirConfig, from_mapping
+from tff_esn.data.prepare import Preparation
+from tff_esn.data.splits import ClientSplit, resolve_split
+from tff_esn.data.study import Study
+from tff_esn.data.tables import Task
+from tff_esn.data.windows import Sequences, chunks
+from tff_esn.evaluation.metrics import METRICS, score
+from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+from tff_esn.tuning.space import SearchSpace, merged, nested
+
+_T = TypeVar("_T")
+#: Bytes of states that are kept for trials to share.
+MEMORY = 2 << 30
+
+
+class Shared:
+    """Values by key, the least recently used dropped once they are too large together."""
+
+    def __init__(self, memory: int = MEMORY) -> None:
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._memory = memory
+        self.made = 0
+
+    def get(self, key: Hashable, make: Callable[[], _T], size: Callable[[_T], int]) -> _T:
+        """The value of `key`, made if it is not there."""
+        if key not in self._values:
+            value = make()
+            self.made += 1
+            self._values[key] = value, size(value)
+            while len(self._values) > 1 and sum(own for _, own in self._values.values()) > self._memory:
+                self._values.popitem(last=False)
+        self._values.move_to_end(key)
+        return self._values[key][0]
+
+
+def _checkpoint(model: Any, metrics: Mapping[str, float], callbacks: list[Any]) -> None:
+    """KerasTuner saves a trial's model when its callbacks hear of an epoch."""
+    for callback in callbacks:
+        callback.set_model(model)
+        callback.on_epoch_end(0, dict(metrics))
+
+
+class GradientHyperModel(keras_tuner.HyperModel):
+    """`Reservoir + Dense`, the readout fitted on the training subjects and scored on the validation subjects."""
+
+    def __init__(self, space: SearchSpace, base: Mapping[str, Any], study: Study, cache: Cache, seed: int) -> None:
+        super().__init__()
+        self.space, self.base, self.study, self.cache, self.seed = space, base, study, cache, seed
+        self._inputs, self._states = Shared(), Shared()
+
+    def config(self, hp: keras_tuner.HyperParameters) -> CentralConfig:
+        """The trial's configuration."""
+        return from_mapping(CentralConfig, merged(self.base, nested(self.space.draw(hp))), self.space.document)
+
+    def prepare(self, jobs: int | None) -> None:
+        """Prepares the features of every HRV window that the space has, subjects in parallel."""
+        for window in self.space.choice.get("inputs.hrv_window", [InputConfig.hrv_window]):
+            inputs = merged(self.base.get("inputs", {}), {"hrv_window": window})
+            prepared_features(self.study, from_mapping(InputConfig, inputs, self.space.document), self.cache, jobs)
+
+    def build(self, hp: keras_tuner.HyperParameters) -> Any:
+        """The untrained Keras model of a trial."""
+        config = self.config(hp)
+        weights = draw_weights(config.reservoir, len(config.inputs.features), self.seed)
+        return keras_model(TrainedEsn(weights, initial_readout(config.reservoir.units, 2, self.seed)), None)
+
+    def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
+        """Fits the readout on shared states and returns the validation scores."""
+        from dataclasses import replace
+
+        config = self.config(hp)
+        inputs = self.study_inputs(config)
+        states = self._study_states(config, inputs)
+        train = Examples.concatenate([states[subject] for subject in inputs.split.train])
+        validation = Examples.concatenate([states[subject] for subject in inputs.split.validation])
+        epochs = options.get("epochs", config.readout.epochs) - options.get("initial_epoch", 0)
+        start = Readout(*model.get_layer("readout").get_weights())
+        readout = fit_readout(
+            train.values, train.labels, 2, replace(config.readout, epochs=max(epochs, 1)), self.seed, start
+        )
+        model.get_layer("readout").set_weights([readout.kernel, readout.bias])
+        scores = score(validation.labels, readout.probabilities(validation.values))
+        metrics = {metric: float(getattr(scores, metric)) for metric in METRICS}
+        _checkpoint(model, metrics, options.get("callbacks", []))
+        return metrics
+
+    def study_inputs(self, config: CentralConfig) -> ModelInputs:
+        """The study under a trial's inputs."""
+
+        def make() -> ModelInputs:
+            return model_inputs(prepared_features(self.study, config.inputs, self.cache), config.inputs)
+
+        return self._inputs.get(
+            config.inputs, make, lambda made: sum(own.values.nbytes for own in made.windows.values())
+        )
+
+    def _study_states(self, config: CentralConfig, inputs: ModelInputs) -> dict[str, Examples]:
+        def make() -> dict[str, Examples]:
+            return inputs.states(draw_weights(config.reservoir, inputs.columns, self.seed))
+
+        key = (config.inputs, config.reservoir)
+        return self._states.get(key, make, lambda made: sum(own.values.nbytes for own in made.values()))
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class RidgeConfig:
+    """A closed-form model of raw channels.
+
+    Attributes:
+        ridge: Regularisation lambda.
+    """
+
+    split: Union[str, ClientSplit]
+    reservoir: ReservoirConfig = field(default_factory=ReservoirConfig)
+    channels: ChannelConfig = field(default_factory=ChannelConfig)
+    ridge: PositiveFloat = 1e-3
+
+
+class RidgeHyperModel(keras_tuner.HyperModel):
+    """A readout solved on the training subjects' summed statistics, scored on the validation subjects."""
+
+    def __init__(
+        self, space: SearchSpace, base: Mapping[str, Any], preparation: Preparation, task: Task, seed: int
+    ) -> None:
+        super().__init__()
+        self.space, self.base, self.preparation, self.task, self.seed = space, base, preparation, task, seed
+        self._chunks, self._statistics = Shared(), Shared()
+
+    def config(self, hp: keras_tuner.HyperParameters) -> RidgeConfig:
+        """The trial's configuration."""
+        return from_mapping(RidgeConfig, merged(nested(self.space.draw(hp)), self.base), self.space.document)
+
+    def build(self, hp: keras_tuner.HyperParameters) -> Any:
+        """The Keras model of a trial, its readout not yet solved."""
+        config = self.config(hp)
+        weights = self._weights(config)
+        return keras_model(
+            TrainedEsn(weights, initial_readout(config.reservoir.units, len(self.task.classes), self.seed)), None
+        )
+
+    def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
+        """Solves for the readout and returns the validation accuracy."""
+        config = self.config(hp)
+        weights = self._weights(config)
+        split = resolve_split(config.split, self.preparation.subjects)
+
+        def make() -> RidgeStatistics:
+            parts = [ridge_statistics(self._subject(name, config), self.task, weights) for name in split.train]
+            return sum(parts[1:], parts[0])
+
+        key = (config.channels, config.reservoir)
+        readout = self._statistics.get(key, make, lambda made: made.b.nbytes).solve(config.ridge)
+        accuracies = [
+            ridge_accuracy(self._subject(name, config), self.task, weights, readout) for name in split.validation
+        ]
+        model.get_layer("readout").set_weights([readout.kernel, readout.bias])
+        metrics = {"accuracy": sum(accuracies) / len(accuracies)}
+        _checkpoint(model, metrics, options.get("callbacks", []))
+        return metrics
+
+    def _weights(self, config: RidgeConfig) -> ReservoirWeights:
+        columns = len(self.preparation.load(self.preparation.subjects[0]).names)
+        return draw_weights(config.reservoir, columns, self.seed)
+
+    def _subject(self, subject: str, config: RidgeConfig) -> Sequences:
+        def make() -> Sequences:
+            return chunks(self.preparation.load(subject), self.task, config.channels.steps)
+
+        return self._chunks.get((subject, config.channels.steps), make, lambda made: made.values.nbytes)

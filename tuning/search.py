@@ -1,0 +1,181 @@
+"""One search for every space and tuner; stopped at any point, the same call goes on."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Literal
+
+import keras_tuner
+
+from tff_esn.console import Bar, progress
+from tff_esn.errors import ConfigError, TffEsnError
+from tff_esn.interrupts import deferred_interrupts
+from tff_esn.tuning.space import SearchSpace, Value, as_text
+
+TunerName = Literal["random", "bayesian", "hyperband"]
+_TUNERS = {
+    "random": keras_tuner.RandomSearch,
+    "bayesian": keras_tuner.BayesianOptimization,
+    "hyperband": keras_tuner.Hyperband,
+}
+#: Epochs of Hyperband's longest trials.
+HYPERBAND_EPOCHS = 9
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A finished trial: its number, its settings and its validation scores."""
+
+    trial: str
+    settings: dict[str, Value]
+    scores: dict[str, float]
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """All finished trials, best first, and how many of them this call ran."""
+
+    objective: str
+    trials: tuple[TrialResult, ...]
+    new: int
+    seconds: float
+
+    @property
+    def best(self) -> TrialResult:
+        """The best trial."""
+        return self.trials[0]
+
+
+def search(
+    hypermodel: keras_tuner.HyperModel,
+    space: SearchSpace,
+    folder: Path,
+    *,
+    tuner: TunerName = "random",
+    objective: str = "f1_micro",
+    trials: int | None = 60,
+    seed: int = 0,
+) -> SearchResult:
+    """Searches a space for the highest validation score.
+
+    Args:
+        hypermodel: What a trial trains.
+        space: What may vary.
+        folder: KerasTuner's project directory. If it holds an unfinished search, this one goes on.
+        tuner: KerasTuner's search strategy.
+        objective: Name of the validation score.
+        trials: Trials in all, earlier calls' included; None for the whole of a finite space.
+        seed: Of the search itself.
+    """
+    limit = trials if trials is not None else space.size
+    if limit is None:
+        raise ConfigError("the space is infinite; expected a number of trials")
+    if space.size is not None:
+        limit = min(limit, space.size)
+    with progress("Searching", limit) as bar, _plain_errors(), deferred_interrupts() as check:
+        searcher = _make(tuner, hypermodel, folder, objective, limit, seed, bar, check)
+        bar.advance(len(_finished(searcher)))
+        start = time.monotonic()
+        searcher.search(verbose=0)
+        seconds = time.monotonic() - start
+    results = tuple(
+        TrialResult(
+            trial.trial_id, dict(trial.hyperparameters.values), _scores(trial), searcher.seconds.get(trial.trial_id)
+        )
+        for trial in sorted(_finished(searcher), key=lambda trial: (-trial.score, trial.trial_id))
+    )
+    if not results:
+        raise ConfigError(f"{folder}: no trial was finished; expected at least one")
+    return SearchResult(objective, results, len(searcher.seconds), seconds)
+
+
+def _make(
+    tuner: TunerName,
+    hypermodel: keras_tuner.HyperModel,
+    folder: Path,
+    objective: str,
+    limit: int,
+    seed: int,
+    bar: Bar,
+    check: Callable[[], None],
+) -> Any:
+    kind: Any = _TUNERS[tuner]
+
+    class Search(kind):
+        """KerasTuner's own search, which also moves the bar and writes TensorBoard's HParams."""
+
+        seconds: dict[str, float]
+
+        def run_trial(self, trial: Any, *args: Any, **options: Any) -> Any:
+            check()
+            start = time.monotonic()
+            try:
+                self.hypermodel.config(trial.hyperparameters)
+                results = super().run_trial(trial, *args, **options)
+            except Exception as error:
+                # KerasTuner would note any other exception and go on with the next trial.
+                raise keras_tuner.errors.FatalError(f"trial {trial.trial_id}: {error}") from error
+            self.seconds[trial.trial_id] = time.monotonic() - start
+            return results
+
+        def on_trial_end(self, trial: Any) -> None:
+            super().on_trial_end(trial)
+            best = self.oracle.get_best_trials(1)[0]
+            told = ", ".join(as_text(value) for value in best.hyperparameters.values.values())
+            bar.advance(note=f"best {objective} {best.score:.4f}: {told}")
+            _write_hparams(folder / "tensorboard" / trial.trial_id, trial)
+
+    size = {"max_epochs": HYPERBAND_EPOCHS} if tuner == "hyperband" else {"max_trials": limit}
+    try:
+        # KerasTuner tells on standard output that it goes on; results belong there alone.
+        with redirect_stdout(io.StringIO()):
+            made = Search(
+                hypermodel,
+                objective=keras_tuner.Objective(objective, "max"),
+                directory=str(folder.parent),
+                project_name=folder.name,
+                seed=seed,
+                **size,
+            )
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{folder}: not a search that can go on ({error}); expected an empty folder") from None
+    made.seconds = {}
+    # A random search takes a space for exhausted after 20 draws it has seen before. The last of many
+    # configurations take more; KerasTuner's grid search, which needs none, cannot go on after a break.
+    made.oracle._max_collisions = 100 * limit
+    return made
+
+
+def _finished(searcher: Any) -> list[Any]:
+    return [trial for trial in searcher.oracle.trials.values() if trial.status == "COMPLETED"]
+
+
+def _scores(trial: Any) -> dict[str, float]:
+    return {name: trial.metrics.get_best_value(name) for name in trial.metrics.metrics}
+
+
+def _write_hparams(folder: Path, trial: Any) -> None:
+    import tensorflow as tf
+    from tensorboard.plugins.hparams import api
+
+    with tf.summary.create_file_writer(str(folder)).as_default():
+        api.hparams(dict(trial.hyperparameters.values), trial_id=trial.trial_id)
+        for name, value in _scores(trial).items():
+            tf.summary.scalar(name, value, step=0)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """An error the user can act on as itself, out of KerasTuner's wrapping."""
+    try:
+        yield
+    except keras_tuner.errors.FatalError as error:
+        if isinstance(error.__cause__, TffEsnError):
+            raise error.__cause__ from None
+        raise
