@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, TypeVar, Union
+from typing import Annotated, Any, Literal, Optional, TypeVar, Union, get_args
 
 import tomli
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -22,7 +22,8 @@ _T = TypeVar("_T")
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
-FEATURES = ("pEDA", "tEDA", "HR", "HRV")
+Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
+FEATURES = get_args(Feature)
 
 
 @dataclass(frozen=True, config=_strict)
@@ -175,7 +176,7 @@ class InputConfig:
 
     preset: Literal["thesis", "corrected"] = "thesis"
     hrv_window: PositiveFloat = 25.0
-    features: tuple[Literal["pEDA", "tEDA", "HR", "HRV"], ...] = ("pEDA",)
+    features: tuple[Feature, ...] = ("pEDA",)
     reading: Literal["window", "carried"] = "window"
     split: Union[str, ClientSplit] = "thesis"
 
@@ -204,6 +205,7 @@ class DemoConfig:
         preset: `thesis` or `corrected`.
         hrv_window: As in `ExtractionConfig`.
         split: Name of the split into clients.
+        seeds: Seeds of the central model.
     """
 
     subjects: PositiveInt
@@ -211,6 +213,7 @@ class DemoConfig:
     preset: Literal["thesis", "corrected"]
     hrv_window: PositiveFloat
     split: str
+    seeds: PositiveInt
 
 
 def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:

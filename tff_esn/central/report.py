@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tff_esn.central.assess import PARTS, Outcome
+from tff_esn.evaluation.metrics import spread_of
 from tff_esn.evaluation.reported import reported
 from tff_esn.evaluation.score_tables import ScoreRow
 
@@ -26,3 +27,12 @@ def _printed(part: str) -> dict[str, float]:
     table, column = reported()["thesis"]["table_6_3"], {"design": "DS", "test": "TS"}[part]
     names = {"accuracy": "accuracy", "f1_micro": "f1_micro", "auroc": "auc"}
     return {metric: table[key][column] for metric, key in names.items()}
+
+
+def headline(rows: Sequence[ScoreRow]) -> dict[str, dict[str, float]]:
+    """Mean accuracy and AUROC of the ESNs on the test set, for the list of runs."""
+    return {
+        row.model: {metric: spread_of(row.scores)[metric].mean for metric in ("accuracy", "auroc")}
+        for row in rows
+        if row.part == "test" and row.model.startswith("ESN")
+    }

@@ -53,7 +53,7 @@ def central(
     from tff_esn.cache import Cache
     from tff_esn.central.inputs import model_inputs, prepared_features
     from tff_esn.central.model import keras_model, model_card
-    from tff_esn.central.report import PRINTED_MODEL, score_rows
+    from tff_esn.central.report import PRINTED_MODEL, headline, score_rows
     from tff_esn.config import CentralConfig, from_mapping, read_toml
     from tff_esn.console import console, output
     from tff_esn.data.study import open_study
@@ -88,7 +88,7 @@ def central(
         rows = score_rows(outcomes)
         to_csv(rows, run.path("scores.csv"))
         run.write_json("outcomes.json", [asdict(outcome) for outcome in outcomes])
-        run.finish({f"{row.model}, {row.part}": {"auroc": row.scores[0].auroc} for row in rows})
+        run.finish(headline(rows))
     output.print(score_table(_title(settled.inputs, seeds), rows))
     if is_generated(folder):
         output.print("[yellow]Generated subjects: these are not the study's numbers.")
