@@ -29,7 +29,7 @@ class Outcome:
         seed: The seed of everything random in it; None for models without chance.
         parts: Scores on the design and the test set.
         subjects: Scores of each subject.
-        threshold: Probability from which the answer is 1.
+        threshold: Probability above which the answer is 1.
     """
 
     model: str

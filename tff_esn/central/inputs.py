@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.cache import Cache
-from tff_esn.config import FEATURES, InputConfig
+from tff_esn.config import FEATURES, InputConfig, WindowConfig
 from tff_esn.data.features import standardize
 from tff_esn.data.prepare import FeatureRecipe, Preparation, prepare
 from tff_esn.data.splits import ClientSplit, resolve_split
 from tff_esn.data.study import Study
-from tff_esn.data.tables import STRESS, Task
+from tff_esn.data.tables import STRESS, FeatureTable, Task
 from tff_esn.data.windows import Sequences, normalized_windows
 from tff_esn.presets import PRESETS
 from tff_esn.reservoir.states import carried_states, last_states
@@ -90,7 +90,12 @@ def model_inputs(preparation: Preparation, config: InputConfig) -> ModelInputs:
     chosen = {subject: own.select(config.features) for subject, own in windows.items()}
     columns = [FEATURES.index(name) for name in config.features]
     standardized = {table.subject: table.values[-len(chosen[table.subject]) :, columns] for table in tables}
-    own = {subject: sequences.values[:, -1] for subject, sequences in chosen.items()}
-    return ModelInputs(
-        chosen, standardized, own if window_config.scope == "subject" else standardized, split, config.reading
-    )
+    series = {table.subject: carried_input(table, chosen[table.subject], window_config) for table in tables}
+    return ModelInputs(chosen, standardized, series, split, config.reading)
+
+
+def carried_input(table: FeatureTable, windows: Sequences, config: WindowConfig) -> NDArray:
+    """The input at each window's last step when the state is carried: see `ModelInputs.series`."""
+    if config.scope == "subject":
+        return windows.values[:, -1]
+    return table.values[-len(windows) :, [table.names.index(name) for name in windows.names]]

@@ -24,7 +24,7 @@ class ModelCard:
         inputs: Preset, features and reading.
         steps: Length of a window.
         classes: Names of the classes.
-        threshold: Probability from which the answer is class 1.
+        threshold: Probability above which the answer is class 1.
         trained_on: The subjects it was trained on.
     """
 

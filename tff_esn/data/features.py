@@ -7,7 +7,7 @@ and in `windows.py` the windows and their running normalisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from tff_esn.config import FEATURES, ExtractionConfig
 from tff_esn.data.recording import Recording, Signal
 from tff_esn.data.study import find_defects
 from tff_esn.data.tables import FeatureTable
-from tff_esn.data.wesad import BASELINE, CODES
+from tff_esn.data.wesad import BASELINE, CODES, STRESS_CODE
 from tff_esn.errors import DataError
 
 #: Intervals between beats, in seconds, that a heart can have.
@@ -52,9 +52,17 @@ class SubjectFeatures:
     table: FeatureTable
 
 
-def extract(recording: Recording, config: ExtractionConfig) -> SubjectFeatures:
-    """Extracts pEDA, tEDA, HR and HRV from the wrist's EDA and BVP (thesis section 5.2)."""
-    for defect in find_defects(recording, ("wrist/EDA", "wrist/BVP"), config.max_gap):
+def extract(
+    recording: Recording, config: ExtractionConfig, required: Sequence[int] = (BASELINE, STRESS_CODE)
+) -> SubjectFeatures:
+    """Extracts pEDA, tEDA, HR and HRV from the wrist's EDA and BVP (thesis section 5.2).
+
+    Args:
+        recording: The recording.
+        config: The switches.
+        required: Protocol codes that must be there; a recording to predict needs no stress.
+    """
+    for defect in find_defects(recording, ("wrist/EDA", "wrist/BVP"), config.max_gap, required):
         raise defect
     eda, _ = _bridge_gaps(recording.signal("wrist/EDA"))
     bvp, missing = _bridge_gaps(recording.signal("wrist/BVP"))

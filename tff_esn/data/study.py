@@ -74,7 +74,10 @@ def _signal_defects(source: Path, name: str, signal: Signal, seconds: float, max
 
 
 def find_defects(
-    recording: Recording, signals: Sequence[str] | None = None, max_gap: float = 0.0
+    recording: Recording,
+    signals: Sequence[str] | None = None,
+    max_gap: float = 0.0,
+    required: Sequence[int] = (BASELINE, STRESS_CODE),
 ) -> Iterator[DataError]:
     """Everything about a recording that keeps it from being used, one error each.
 
@@ -82,12 +85,13 @@ def find_defects(
         recording: The recording.
         signals: The signals that matter; all by default.
         max_gap: Seconds of missing values in a row that are still usable.
+        required: Protocol codes that must be there.
     """
     source, codes = recording.source, recording.codes
     for name in recording.signals if signals is None else signals:
         yield from _signal_defects(source, name, recording.signal(name), codes.duration, max_gap)
     present = set(recording.code_shares())
-    for code in (BASELINE, STRESS_CODE):
+    for code in required:
         if code not in present:
             yield DataError(source, f"no sample of code {code} ({CODES[code]})", "baseline and stress in each subject")
     if present - set(CODES):

@@ -1,0 +1,221 @@
+"""`tff-esn export` and `tff-esn predict`: a trained model away from its run, and at work."""
+
+# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import typer
+
+from tff_esn.cli.runs import Runs
+
+if TYPE_CHECKING:
+    from tff_esn.central.model import ModelCard
+    from tff_esn.central.predict import Predictor
+
+STREAM = "-"
+_INTERRUPTED = 130
+#: No line of numbers is longer; a file that is no text is not read whole.
+_LINE_BYTES = 1 << 16
+
+
+def export(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or the beginning of it.")],
+    format_: Annotated[
+        Literal["keras", "tflite"],
+        typer.Option("--format", help="The whole model for Keras, or one step of it for TensorFlow Lite."),
+    ],
+    out: Annotated[
+        Optional[Path], typer.Option(metavar="FILE", help="File to write.", show_default="RUN.keras or RUN.tflite")
+    ] = None,
+    runs: Runs = None,
+) -> None:
+    """Write a run's model as one file, for elsewhere.
+
+    The file holds the model's card too: its features, its window, its threshold.
+
+    A .tflite is one step with explicit state: inputs features (1, n) and
+    state (1, units), outputs probability and state, in float32, of built-in
+    operations only. A sequence begins with a state of zeros.
+    """
+    from tff_esn.central.export import export_keras, export_tflite
+
+    source = _model_path(run, runs)
+    name = source.stem if source.is_file() else source.resolve().name
+    target = out or Path(f"{name}.{format_}")
+    {"keras": export_keras, "tflite": export_tflite}[format_](source, target)
+    print(f"{format_} model written to {target} ({target.stat().st_size:,} bytes)")
+
+
+def predict(
+    context: typer.Context,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run's folder or name, or an exported .keras or .tflite file.")
+    ],
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A WESAD pickle, a subject's folder, an E4 folder or a study; or -.")
+    ],
+    subject: Annotated[Optional[str], typer.Option(metavar="S", help="Which subject of a study.")] = None,
+    labels: Annotated[
+        Optional[Path],
+        typer.Option(
+            metavar="CSV", help="Labelled intervals of E4 folders, for the baseline: subject,start,end,label."
+        ),
+    ] = None,
+    baseline: Annotated[
+        Optional[str],
+        typer.Option(
+            metavar="START-END", help="Where the baseline is, in seconds.", show_default="where the labels have it"
+        ),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object a line, all digits.")] = False,
+    runs: Runs = None,
+) -> None:
+    """Print a model's answer at each step of a recording or a stream.
+
+    A recording's features are extracted and standardised on its baseline as for
+    training. The lines are time_seconds,probability,answer.
+
+    With - as INPUT each line of standard input has the model's inputs, already
+    standardised and normalised, separated by commas or spaces. A line
+    step,probability,answer follows at once, and a header after a header. A model
+    that reads windows leaves its answers empty until the first window is full.
+    """
+    from threadpoolctl import threadpool_limits
+
+    from tff_esn.central.predict import open_predictor
+    from tff_esn.errors import ConfigError
+
+    given = {"--subject": subject, "--labels": labels, "--baseline": baseline}
+    if source == STREAM and any(given.values()):
+        names = ", ".join(name for name, value in given.items() if value)
+        raise ConfigError(
+            f"{names} with a stream, whose lines are a model's inputs already; expected it with a recording"
+        )
+    with _ending_quietly():
+        predictor, card = open_predictor(_model_path(model, runs))
+        # A step's product is too small for threads: they would wait for each other.
+        with threadpool_limits(1):
+            if source == STREAM:
+                _answer_stream(predictor, card, json_)
+            else:
+                _answer_recording(predictor, card, Path(source), subject, labels, baseline, json_)
+
+
+def _model_path(which: str, runs: Optional[Path]) -> Path:
+    """The path that is meant, or the folder of the run of that name."""
+    from tff_esn.central.export import KERAS, TFLITE
+    from tff_esn.store import RunStore
+
+    path = Path(which)
+    return path if path.exists() or path.suffix in (KERAS, TFLITE) else RunStore(runs).find(which).folder
+
+
+@contextmanager
+def _ending_quietly() -> Iterator[None]:
+    """In a pipe it is no news that the reader leaves, as `head` does, or that Ctrl-C ends all."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except BrokenPipeError:
+        # What is left in the buffer would be written, in vain again, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Lines:
+    """Answers as lines of CSV or JSON.
+
+    Args:
+        card: The model's card.
+        moment: Name of the first column.
+        as_json: JSON rather than CSV.
+    """
+
+    def __init__(self, card: "ModelCard", moment: str, as_json: bool) -> None:
+        import json
+
+        self._card, self._json = card, json.dumps if as_json else None
+        self._columns = (moment, "probability", "answer")
+        self._classes = [_csv_cell(name) for name in card.classes]
+
+    def header(self) -> str:
+        """The names of the columns; nothing before JSON."""
+        return "" if self._json else ",".join(self._columns) + "\n"
+
+    def line(self, moment: Any, answer: Any) -> str:
+        """One answer."""
+        if answer.ndim:
+            chosen, probability = int(answer.argmax()), float(answer.max())
+        else:
+            # Above the threshold, not at it, as in the scores.
+            chosen, probability = int(answer > self._card.threshold), float(answer)
+        known = not isnan(probability)  # NaN until a window is full
+        if self._json:
+            facts = (moment, probability, self._card.classes[chosen]) if known else (moment, None, None)
+            return self._json(dict(zip(self._columns, facts))) + "\n"
+        return f"{moment},{probability:.6f},{self._classes[chosen]}\n" if known else f"{moment},,\n"
+
+
+def _csv_cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
+
+
+def _answer_stream(predictor: "Predictor", card: "ModelCard", as_json: bool) -> None:
+    from functools import partial
+
+    from tff_esn.central.predict import stream_inputs
+
+    lines, step = _Lines(card, "step", as_json), 0
+    for features in stream_inputs(iter(partial(sys.stdin.buffer.readline, _LINE_BYTES), b""), card.inputs.features):
+        if features is None:
+            sys.stdout.write(lines.header())
+        else:
+            step += 1
+            sys.stdout.write(lines.line(step, predictor.step(features)))
+        sys.stdout.flush()
+
+
+def _answer_recording(
+    predictor: "Predictor",
+    card: "ModelCard",
+    source: Path,
+    subject: Optional[str],
+    labels: Optional[Path],
+    baseline: Optional[str],
+    as_json: bool,
+) -> None:
+    from tff_esn.central.predict import predict_recording, read_recording, recording_inputs
+    from tff_esn.console import console
+    from tff_esn.presets import PRESETS
+
+    interval = None if baseline is None else _interval(baseline)
+    inputs = recording_inputs(read_recording(source, subject, labels), card, interval)
+    if card.inputs.reading == "window" and PRESETS[card.inputs.preset].windows.scope == "study":
+        console.print(
+            f"Preset {card.inputs.preset} normalises by statistics that run through a study; "
+            "here they start with this recording.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    lines = _Lines(card, "time_seconds", as_json)
+    sys.stdout.write(lines.header())
+    answers = predict_recording(predictor, card, inputs)
+    sys.stdout.writelines(map(lines.line, inputs.times.round(3).tolist(), answers))
+    sys.stdout.flush()
+
+
+def _interval(text: str) -> tuple[float, float]:
+    from tff_esn.errors import ConfigError
+
+    try:
+        start, end = map(float, text.split("-"))
+    except ValueError:
+        raise ConfigError(f"--baseline {text!r}; expected START-END in seconds, such as 60-300") from None
+    return start, end
