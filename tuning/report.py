@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tff_esn.tuning.search import SearchResult
 from tff_esn.tuning.space import as_text
 
-_SCORES = ("balanced_accuracy", "auroc")
+_SCORES = ("auroc",)
 
 
 def _heading(name: str) -> str:
@@ -18,7 +19,9 @@ def _heading(name: str) -> str:
 def search_table(found: SearchResult, document: str, top: int = 10) -> Table:
     """The best trials: their settings and validation scores."""
     shown = found.trials[:top]
-    table = Table(title=f"{document}: best {len(shown)} of {len(found.trials)} trials", title_justify="left")
+    table = Table(
+        title=f"{document}: best {len(shown)} of {len(found.trials)} trials", title_justify="left", box=SIMPLE_HEAD
+    )
     settings = [name for name in shown[0].settings if not name.startswith("tuner/")]
     scores = [name for name in dict.fromkeys((found.objective, *_SCORES)) if name in shown[0].scores]
     table.add_column("trial")
