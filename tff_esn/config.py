@@ -171,6 +171,7 @@ class InputConfig:
         features: Columns of the feature table.
         reading: `window`: each window is an example, read from a zero state, with the label of its
             last step. `carried`: the state runs through the whole recording, each step is an example.
+        task: `stress` or not, every step counting; or `affect`, the four states of codes 1 to 4.
         split: Name of the split, or its lists of subjects.
     """
 
@@ -178,6 +179,7 @@ class InputConfig:
     hrv_window: PositiveFloat = 25.0
     features: tuple[Feature, ...] = ("pEDA",)
     reading: Literal["window", "carried"] = "window"
+    task: Literal["stress", "affect"] = "stress"
     split: Union[str, ClientSplit] = "thesis"
 
 

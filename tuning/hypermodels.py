@@ -27,6 +27,7 @@ from tff_esn.data.splits import ClientSplit, resolve_split
 from tff_esn.data.study import Study
 from tff_esn.data.tables import Task
 from tff_esn.data.windows import Sequences, chunks
+from tff_esn.errors import DataError
 from tff_esn.evaluation.metrics import METRICS, score
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.tuning.space import SearchSpace, merged, nested
@@ -187,6 +188,9 @@ class RidgeHyperModel(keras_tuner.HyperModel):
 
     def _subject(self, subject: str, config: RidgeConfig) -> Sequences:
         def make() -> Sequences:
-            return chunks(self.preparation.load(subject), self.task, config.channels.steps)
+            made = chunks(self.preparation.load(subject), self.task, config.channels.steps)
+            if not len(made):
+                raise DataError(subject, f"no labelled stretch of {config.channels.steps} steps", "a longer recording")
+            return made
 
         return self._chunks.get((subject, config.channels.steps), make, lambda made: made.values.nbytes)

@@ -11,7 +11,7 @@ from tff_esn.central.inputs import ModelInputs, model_inputs, prepared_features
 from tff_esn.central.model import keras_model
 from tff_esn.central.readout import Readout
 from tff_esn.central.report import score_rows
-from tff_esn.config import CentralConfig, InputConfig, ReservoirConfig
+from tff_esn.config import CentralConfig, InputConfig, ReadoutConfig, ReservoirConfig
 from tff_esn.data.splits import ClientSplit
 from tff_esn.data.study import open_study
 from tff_esn.errors import ConfigError
@@ -121,3 +121,20 @@ def test_unknown_subjects_and_features_are_refused(generated: Path, tmp_path: Pa
         model_inputs(prepared, InputConfig(preset="corrected", split=ClientSplit(("S9",))))
     with pytest.raises(ValueError, match="Input should be 'pEDA', 'tEDA', 'HR' or 'HRV'"):
         InputConfig(features=("GSR",))  # type: ignore[arg-type]
+
+
+def test_four_classes_have_a_softmax(generated: Path, tmp_path: Path) -> None:
+    own = InputConfig(preset="corrected", features=("tEDA", "HR"), reading="carried", task="affect", split=SPLIT)
+    four = CentralConfig(
+        inputs=own, reservoir=ReservoirConfig(units=20), readout=ReadoutConfig(class_weight=None, learning_rate=0.01)
+    )
+    data = model_inputs(prepared_features(open_study(generated), own, Cache(tmp_path)), own)
+    outcomes = {outcome.model: (outcome, trained) for outcome, trained in assess_esn(data, four, seed=0)}
+    outcome, trained = outcomes["ESN, time order"]
+    assert trained.readout.kernel.shape == (20, 4)
+    assert np.array(outcome.parts["test"].confusion).shape == (4, 4)
+    codes = data.windows["S4"].codes
+    assert outcome.parts["test"].examples == ((codes >= 1) & (codes <= 4)).sum()
+    assert list(outcome.model for outcome in assess_baselines(data)) == ["majority class", "logistic"]
+    with pytest.raises(ConfigError, match="a threshold for 4 classes; expected two"):
+        list(assess_esn(data, four, seed=0, choose_threshold=True))

@@ -13,6 +13,7 @@ from tff_esn.central.inputs import Examples, ModelInputs
 from tff_esn.central.readout import Readout, fit_readout
 from tff_esn.closed_form.ridge import CentredMoments, RidgeReadout
 from tff_esn.config import CentralConfig
+from tff_esn.errors import ConfigError
 from tff_esn.evaluation.metrics import Scores, best_threshold, majority, per_subject, score
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
@@ -85,6 +86,8 @@ def assess_esn(
     """
     weights = draw_weights(config.reservoir, inputs.columns, seed)
     data = _Data(inputs, inputs.states(weights))
+    if choose_threshold and data.classes > 2:
+        raise ConfigError(f"a threshold for {data.classes} classes; expected two, a threshold cannot tell more apart")
     train, validation, design = data.part("train"), data.part("validation"), data.part("design")
 
     for order in ("time", "shuffled"):
@@ -97,33 +100,33 @@ def assess_esn(
         name = "ESN, time order" if order == "time" else "ESN, shuffled"
         yield data.outcome(name, seed, readout.probabilities, threshold), TrainedEsn(weights, readout)
 
-    ridge, threshold = _choose_ridge(train, validation, data.classes, config)
+    ridge, answers = _choose_ridge(train, validation, data.classes, config)
+    threshold = best_threshold(validation.labels, answers) if choose_threshold else 0.5
     solved = CentredMoments.of(design.values, design.labels, data.classes, config.readout.class_weight).solve(ridge)
-    used = threshold if choose_threshold else 0.5
-    yield data.outcome("ESN, ridge", seed, solved.answers, used), TrainedEsn(weights, solved)
+    yield data.outcome("ESN, ridge", seed, solved.answers, threshold), TrainedEsn(weights, solved)
 
 
-def _choose_ridge(train: Examples, validation: Examples, classes: int, config: CentralConfig) -> tuple[float, float]:
-    """The regularisation with the best AUROC on the validation set, and its best threshold there."""
+def _choose_ridge(train: Examples, validation: Examples, classes: int, config: CentralConfig) -> tuple[float, NDArray]:
+    """The regularisation with the best AUROC on the validation set, and its answers there."""
     moments = CentredMoments.of(train.values, train.labels, classes, config.readout.class_weight)
     answers = {ridge: moments.solve(ridge).answers(validation.values) for ridge in config.ridge}
     best = max(answers, key=lambda ridge: score(validation.labels, answers[ridge]).auroc)
-    return best, best_threshold(validation.labels, answers[best])
+    return best, answers[best]
 
 
 def assess_baselines(inputs: ModelInputs) -> Iterator[Outcome]:
-    """Models without a reservoir: the majority class, a threshold on each feature, logistic regression."""
+    """Models without a reservoir: the majority class, logistic regression and, for two classes, thresholds."""
     from sklearn.linear_model import LogisticRegression
 
     data = _Data(inputs, inputs.features())
     design = data.part("design")
     yield _majority(data, design)
-    names = next(iter(inputs.windows.values())).names
-    for column, name in enumerate(names):
-        threshold = best_threshold(design.labels, design.values[:, column])
-        yield data.outcome(f"threshold on {name}", None, partial(_column, column), threshold)
+    if data.classes == 2:
+        for column, name in enumerate(next(iter(inputs.windows.values())).names):
+            threshold = best_threshold(design.labels, design.values[:, column])
+            yield data.outcome(f"threshold on {name}", None, partial(_column, column), threshold)
     logistic = LogisticRegression(class_weight="balanced", max_iter=1000).fit(design.values, design.labels)
-    yield data.outcome("logistic", None, lambda values: logistic.predict_proba(values)[:, 1])
+    yield data.outcome("logistic", None, logistic.predict_proba)
 
 
 def _column(column: int, values: NDArray) -> NDArray:
@@ -131,6 +134,6 @@ def _column(column: int, values: NDArray) -> NDArray:
 
 
 def _majority(data: _Data, design: Examples) -> Outcome:
-    parts = {name: majority(data.part(name).labels, design.labels) for name in PARTS}
-    subjects = {subject: majority(own.labels, design.labels) for subject, own in data.examples.items()}
+    parts = {name: majority(data.part(name).labels, design.labels, data.classes) for name in PARTS}
+    subjects = {subject: majority(own.labels, design.labels, data.classes) for subject, own in data.examples.items()}
     return Outcome("majority class", None, parts, subjects, 0.5)

@@ -14,7 +14,7 @@ from tff_esn.data.features import standardize
 from tff_esn.data.prepare import FeatureRecipe, Preparation, prepare
 from tff_esn.data.splits import ClientSplit, resolve_split
 from tff_esn.data.study import Study
-from tff_esn.data.tables import STRESS, FeatureTable, Task
+from tff_esn.data.tables import TASKS, FeatureTable, Task
 from tff_esn.data.windows import Sequences, normalized_windows
 from tff_esn.presets import PRESETS
 from tff_esn.reservoir.states import carried_states, last_states
@@ -51,7 +51,7 @@ class ModelInputs:
     series: Mapping[str, NDArray]
     split: ClientSplit
     reading: str
-    task: Task = STRESS
+    task: Task
 
     @property
     def columns(self) -> int:
@@ -77,6 +77,7 @@ class ModelInputs:
 
 def prepared_features(study: Study, config: InputConfig, cache: Cache, jobs: int | None = 1) -> Preparation:
     """The features of a study under a configuration, from the cache where they are there."""
+    resolve_split(config.split, study.subjects)  # Before hours of work, not after.
     extraction = replace(PRESETS[config.preset].extraction, hrv_window=config.hrv_window)
     return prepare(study, FeatureRecipe(extraction), cache=cache, jobs=jobs)
 
@@ -91,7 +92,7 @@ def model_inputs(preparation: Preparation, config: InputConfig) -> ModelInputs:
     columns = [FEATURES.index(name) for name in config.features]
     standardized = {table.subject: table.values[-len(chosen[table.subject]) :, columns] for table in tables}
     series = {table.subject: carried_input(table, chosen[table.subject], window_config) for table in tables}
-    return ModelInputs(chosen, standardized, series, split, config.reading)
+    return ModelInputs(chosen, standardized, series, split, config.reading, TASKS[config.task])
 
 
 def carried_input(table: FeatureTable, windows: Sequences, config: WindowConfig) -> NDArray:

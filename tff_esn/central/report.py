@@ -12,14 +12,19 @@ from tff_esn.evaluation.score_tables import ScoreRow
 PRINTED_MODEL = "ESN, time order"
 
 
-def score_rows(outcomes: Sequence[Outcome]) -> list[ScoreRow]:
-    """One row a model and part, all its seeds in it; Table 6.3's numbers beside the model it is about."""
+def score_rows(outcomes: Sequence[Outcome], printed: bool = True) -> list[ScoreRow]:
+    """One row a model and part, all its seeds in it.
+
+    Args:
+        outcomes: What was trained.
+        printed: Whether Table 6.3's numbers stand beside the model they are about.
+    """
     names = list(dict.fromkeys(outcome.model for outcome in outcomes))
     rows = []
     for part in PARTS:
         for name in names:
             scores = [outcome.parts[part] for outcome in outcomes if outcome.model == name]
-            rows.append(ScoreRow(name, part, scores, _printed(part) if name == PRINTED_MODEL else {}))
+            rows.append(ScoreRow(name, part, scores, _printed(part) if printed and name == PRINTED_MODEL else {}))
     return rows
 
 

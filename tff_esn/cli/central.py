@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 
@@ -33,6 +33,9 @@ def central(
     features: Features = "pEDA",
     reading: Reading = "window",
     window: HrvWindow = 25.0,
+    task: Annotated[
+        Literal["stress", "affect"], typer.Option(help="Stressed or not, or the four states baseline to meditation.")
+    ] = "stress",
     split: Split = "thesis",
     seeds: Annotated[int, typer.Option(min=1, help="Train with so many seeds, from --seed on.")] = 10,
     threshold: Annotated[
@@ -65,9 +68,11 @@ def central(
     if config is not None:
         settled = from_mapping(CentralConfig, read_toml(config), str(config))
     else:
-        chosen = {"preset": preset, "features": features.split(","), "reading": reading}
-        inputs_config = {**chosen, "hrv_window": window, "split": split}
-        settled = from_mapping(CentralConfig, {"inputs": inputs_config}, "options")
+        chosen = {"preset": preset, "features": features.split(","), "reading": reading, "task": task}
+        given: dict[str, Any] = {"inputs": {**chosen, "hrv_window": window, "split": split}}
+        if task != "stress":  # Table 6.2's weights are those of two classes.
+            given["readout"] = {"class_weight": None}
+        settled = from_mapping(CentralConfig, given, "options")
     first = settings(context).seed
     study = open_study(folder, labels)
     inputs = model_inputs(
@@ -85,7 +90,7 @@ def central(
                 card = model_card(settled.inputs, inputs.task.classes, outcome.threshold, inputs.split.design)
                 run.save_model(keras_model(trained, card.steps if settled.inputs.reading == "window" else None))
                 run.write_json("model.json", card.to_json())
-        rows = score_rows(outcomes)
+        rows = score_rows(outcomes, settled.inputs.task == "stress")
         to_csv(rows, run.path("scores.csv"))
         run.write_json("outcomes.json", [asdict(outcome) for outcome in outcomes])
         run.finish(headline(rows))
@@ -97,4 +102,4 @@ def central(
 
 def _title(inputs: "InputConfig", seeds: int) -> str:
     features = "+".join(inputs.features)
-    return f"Central model, {inputs.reading} reading, {features}, preset {inputs.preset}, {seeds} seeds"
+    return f"Central model, {inputs.task}, {inputs.reading} reading, {features}, preset {inputs.preset}, {seeds} seeds"

@@ -66,3 +66,4 @@ ACTIVITY = Task(
     ("bike", "sit", "stand", "walk", "stairsup", "stairsdown"),
     {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5},
 )
+TASKS = {task.name: task for task in (STRESS, AFFECT, ACTIVITY)}
