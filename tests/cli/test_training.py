@@ -94,7 +94,7 @@ def test_tune_searches_resumes_and_assesses(study: Path, work: Path) -> None:
 def test_the_closed_forms_are_tuned_on_raw_channels(study: Path, work: Path) -> None:
     result = run(work, "tune", study, "--space", "thesis-table-b-1", "--device", "wrist", "--rate", 64, "--trials", 1)
     assert result.returncode == 0, result.stderr
-    assert "Di Mauro 2022, Table B.1: best 1 of 1 trials" in result.stdout
+    assert "best 1 of 1 trials" in result.stdout
 
 
 @pytest.mark.parametrize(
