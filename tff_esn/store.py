@@ -29,7 +29,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Literal, Optional, Union
@@ -42,20 +41,8 @@ from tff_esn.cache import fingerprint
 from tff_esn.console import log
 from tff_esn.errors import ConfigError, DataError, TffEsnError
 from tff_esn.files import atomic_write
+from tff_esn.versions import stack_versions
 
-#: Packages whose versions a run records.
-STACK = (
-    "tff-esn",
-    "tensorflow",
-    "tensorflow-federated",
-    "tensorflow-addons",
-    "keras-tuner",
-    "neurokit2",
-    "scikit-learn",
-    "scipy",
-    "numpy",
-    "pandas",
-)
 _RECORD, _METRICS, _EVENTS, _MODEL = "run.json", "metrics.csv", "tensorboard", "model.keras"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: A process's start, told by the clock, moves a little when the clock is set.
@@ -358,7 +345,7 @@ class RunStore:
             config=settings,
             seed=seed,
             command=sys.argv,
-            versions=_versions(),
+            versions=stack_versions(),
             git=_git_state(Path(__file__).parent),
             process=Process.this(),
             started=started,
@@ -459,14 +446,6 @@ def _new_folder(wanted: Path) -> Path:
         except FileExistsError:
             number += 1
             folder = wanted.with_name(f"{wanted.name}-{number}")
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "platform": platform.platform()}
-    for package in STACK:
-        with suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
-    return versions
 
 
 def _git_state(package: Path) -> GitState | None:

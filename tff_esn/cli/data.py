@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from tff_esn.cli.options import Command, Group, settings
-from tff_esn.cli.steps import feature_recipe, prepared, print_statistics
+from tff_esn.cli.steps import channel_settings, feature_recipe, prepared, print_statistics
 
 app = typer.Typer(
     cls=Group,
@@ -32,6 +32,10 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Go on without subject
 Jobs = Annotated[Optional[int], typer.Option(min=1, help="Processes.", show_default="one per processor")]
 PresetName = Annotated[
     Literal["thesis", "corrected"], typer.Option(help="Everything as printed, or everything as meant.")
+]
+Device = Annotated[Literal["chest", "wrist"], typer.Option(help="Device of the raw channels.")]
+Rate = Annotated[
+    Optional[float], typer.Option(help="Rate of the raw channels in Hz.", show_default="chest 700, wrist 64")
 ]
 HrvWindow = Annotated[
     float, typer.Option("--window", help="Sliding window of HRV: x 64 beats under thesis, seconds under corrected.")
@@ -66,10 +70,8 @@ def prepare(
     ] = "features",
     preset: PresetName = "thesis",
     window: HrvWindow = 25.0,
-    device: Annotated[Literal["chest", "wrist"], typer.Option(help="Device of the raw channels.")] = "chest",
-    rate: Annotated[
-        Optional[float], typer.Option(help="Common rate of the raw channels in Hz.", show_default="chest 700, wrist 64")
-    ] = None,
+    device: Device = "chest",
+    rate: Rate = None,
     labels: Labels = None,
     subject: Subjects = None,
     skip_bad: SkipBad = False,
@@ -90,8 +92,7 @@ def prepare(
     if is_hhar(folder):
         preparation = prepare_hhar(folder, from_mapping(HharConfig, {"rate": rate}, "options"), cache)
     else:
-        options = {"device": device, "rate": {"chest": 700.0, "wrist": 64.0}[device] if rate is None else rate}
-        channels = from_mapping(ChannelConfig, options, "options")
+        channels = from_mapping(ChannelConfig, channel_settings(device, rate), "options")
         recipe = ChannelRecipe(channels) if task == "channels" else feature_recipe(preset, window)
         preparation = prepared(folder, recipe, cache, labels, subject, skip_bad, jobs)
     output.print(preparation_table(preparation))

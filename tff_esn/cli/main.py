@@ -11,22 +11,12 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn import __version__
 from tff_esn.cli import central, data, demo, deploy, inspect, runs, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
 
 BAD_INPUT, INTERRUPTED = 2, 130
-STACK = (
-    "tensorflow",
-    "tensorflow-federated",
-    "tensorflow-addons",
-    "keras-tuner",
-    "neurokit2",
-    "scikit-learn",
-    "numpy",
-)
 
 app = typer.Typer(
     cls=Group,
@@ -47,6 +37,10 @@ app = typer.Typer(
     [cyan]tff-esn data check /path/to/WESAD[/cyan]     what a folder holds, and what is wrong with it
 
     [cyan]tff-esn data stats /path/to/WESAD[/cyan]     the thesis's Tables 5.1 to 5.3 beside the printed numbers
+
+    [cyan]tff-esn central /path/to/WESAD[/cyan]        the centralised model beside its baselines, over seeds
+
+    [cyan]tff-esn tune /path/to/WESAD[/cyan]           model selection over Table 6.1, then Table 6.3
     """,
 )
 app.add_typer(data.app, name="data")
@@ -57,13 +51,10 @@ for command in (demo.demo, inspect.inspect, central.central, tune.tune, deploy.e
 
 def _print_versions(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
-        from platform import python_version
+        from tff_esn.versions import stack_versions
 
-        print(f"tff-esn {__version__}")
-        print(f"python {python_version()}")
-        for package in STACK:
-            print(f"{package} {metadata.version(package)}")
+        for name, version in stack_versions().items():
+            print(name, version)
         raise typer.Exit
 
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
 
 
+def channel_settings(device: str, rate: float | None) -> dict[str, str | float]:
+    """Device and rate of the raw channels; by default the fastest sensor's rate."""
+    return {"device": device, "rate": rate if rate is not None else {"chest": 700.0, "wrist": 64.0}[device]}
+
+
 def feature_recipe(preset: str, window: float) -> FeatureRecipe:
     """The features of chapter 5 under a preset, with a given HRV window."""
     from dataclasses import asdict

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Optional
 import typer
 
 from tff_esn.cli.central import PresetName, Reading, Runs, Split
-from tff_esn.cli.data import Folder, Jobs, Labels
+from tff_esn.cli.data import Device, Folder, Jobs, Labels, Rate
 from tff_esn.cli.options import settings
-from tff_esn.cli.steps import assessed
+from tff_esn.cli.steps import assessed, channel_settings
 
 
 def tune(
@@ -30,10 +30,8 @@ def tune(
     preset: PresetName = "thesis",
     reading: Reading = "window",
     split: Split = "thesis",
-    device: Annotated[Literal["chest", "wrist"], typer.Option(help="Device of the raw channels.")] = "chest",
-    rate: Annotated[
-        Optional[float], typer.Option(help="Rate of the raw channels in Hz.", show_default="chest 700, wrist 64")
-    ] = None,
+    device: Device = "chest",
+    rate: Rate = None,
     labels: Labels = None,
     jobs: Jobs = None,
     runs: Runs = None,
@@ -66,8 +64,7 @@ def tune(
         hypermodel = gradient_hypermodel(chosen, base, folder, labels, cache, seed, jobs)
         target = objective
     else:
-        channels = {"device": device, "rate": rate if rate is not None else {"chest": 700.0, "wrist": 64.0}[device]}
-        base = {} if is_hhar(folder) else {"channels": channels}
+        base = {} if is_hhar(folder) else {"channels": channel_settings(device, rate)}
         hypermodel = ridge_hypermodel(chosen, base, folder, labels, cache, seed, rate, jobs)
         target = "accuracy"
     described = {"space": asdict(chosen), "base": base, "study": str(folder.resolve()), "seed": seed}
