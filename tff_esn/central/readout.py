@@ -6,6 +6,7 @@ reservoir's states are the same; the second runs as one compiled loop.
 
 from __future__ import annotations
 
+import atexit
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -125,4 +126,6 @@ def _compiled_epoch() -> Any:
         _, step, *rest = tf.while_loop(lambda i, *_: i < count, train, (0, step, kernel, bias, m_k, v_k, m_b, v_b))
         return (*rest, step)
 
+    # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
+    atexit.register(_compiled_epoch.cache_clear)
     return epoch
