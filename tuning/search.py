@@ -88,7 +88,7 @@ def search(
         TrialResult(
             trial.trial_id, dict(trial.hyperparameters.values), _scores(trial), searcher.seconds.get(trial.trial_id)
         )
-        for trial in sorted(_finished(searcher), key=lambda trial: (-trial.score, trial.trial_id))
+        for trial in sorted(_finished(searcher), key=_rank)
     )
     if not results:
         raise ConfigError(f"{folder}: no trial was finished; expected at least one")
@@ -154,6 +154,11 @@ def _make(
 
 def _finished(searcher: Any) -> list[Any]:
     return [trial for trial in searcher.oracle.trials.values() if trial.status == "COMPLETED"]
+
+
+def _rank(trial: Any) -> tuple[float, str]:
+    """The best first; of equally good ones the same, in whatever order they were tried."""
+    return -trial.score, repr(sorted(trial.hyperparameters.values.items()))
 
 
 def _scores(trial: Any) -> dict[str, float]:
