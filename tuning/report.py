@@ -22,7 +22,7 @@ def search_table(found: SearchResult, document: str, top: int = 10) -> Table:
     table = Table(
         title=f"{document}: best {len(shown)} of {len(found.trials)} trials", title_justify="left", box=SIMPLE_HEAD
     )
-    settings = [name for name in shown[0].settings if not name.startswith("tuner/")]
+    settings = list(shown[0].settings)
     scores = [name for name in dict.fromkeys((found.objective, *_SCORES)) if name in shown[0].scores]
     table.add_column("trial")
     for name in settings:

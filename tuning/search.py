@@ -85,9 +85,7 @@ def search(
         searcher.search(verbose=0)
         seconds = time.monotonic() - start
     results = tuple(
-        TrialResult(
-            trial.trial_id, dict(trial.hyperparameters.values), _scores(trial), searcher.seconds.get(trial.trial_id)
-        )
+        TrialResult(trial.trial_id, _settings(trial), _scores(trial), searcher.seconds.get(trial.trial_id))
         for trial in sorted(_finished(searcher), key=_rank)
     )
     if not results:
@@ -127,7 +125,7 @@ def _make(
         def on_trial_end(self, trial: Any) -> None:
             super().on_trial_end(trial)
             best = self.oracle.get_best_trials(1)[0]
-            told = ", ".join(as_text(value) for value in best.hyperparameters.values.values())
+            told = ", ".join(as_text(value) for value in _settings(best).values())
             bar.advance(note=f"best {objective} {best.score:.4f}: {told}")
             _write_hparams(folder / "tensorboard" / trial.trial_id, trial)
 
@@ -156,9 +154,14 @@ def _finished(searcher: Any) -> list[Any]:
     return [trial for trial in searcher.oracle.trials.values() if trial.status == "COMPLETED"]
 
 
+def _settings(trial: Any) -> dict[str, Value]:
+    """What was drawn from the space, without the notes that Hyperband keeps beside it."""
+    return {name: value for name, value in trial.hyperparameters.values.items() if not name.startswith("tuner/")}
+
+
 def _rank(trial: Any) -> tuple[float, str]:
     """The best first; of equally good ones the same, in whatever order they were tried."""
-    return -trial.score, repr(sorted(trial.hyperparameters.values.items()))
+    return -trial.score, repr(sorted(_settings(trial).items()))
 
 
 def _scores(trial: Any) -> dict[str, float]:
@@ -170,7 +173,7 @@ def _write_hparams(folder: Path, trial: Any) -> None:
     from tensorboard.plugins.hparams import api
 
     with tf.summary.create_file_writer(str(folder)).as_default():
-        api.hparams(dict(trial.hyperparameters.values), trial_id=trial.trial_id)
+        api.hparams(_settings(trial), trial_id=trial.trial_id)
         for name, value in _scores(trial).items():
             tf.summary.scalar(name, value, step=0)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tff_esn.config import WindowConfig
 from tff_esn.data.tables import ACTIVITY, AFFECT, STRESS, FeatureTable
-from tff_esn.data.windows import chunks, concatenate, normalized_windows
+from tff_esn.data.windows import chunks, normalized_windows
 from tff_esn.errors import ConfigError
 
 
@@ -30,8 +30,8 @@ def by_recurrence(values: np.ndarray, steps: int) -> np.ndarray:
 def test_the_printed_normalisation_runs_through_the_study() -> None:
     tables = [table("S2", 50, 1), table("S3", 30, 2)]
     result = normalized_windows(tables, WindowConfig("divide_by_mean", "study", 5))
-    whole = concatenate(result, ["S2", "S3"])
-    np.testing.assert_allclose(whole.values, by_recurrence(np.concatenate([t.values for t in tables]), 5), rtol=1e-9)
+    whole = np.concatenate([result["S2"].values, result["S3"].values])
+    np.testing.assert_allclose(whole, by_recurrence(np.concatenate([t.values for t in tables]), 5), rtol=1e-9)
     # A window belongs to the subject of its last step.
     assert len(result["S2"]) == 46
     assert len(result["S3"]) == 30

@@ -78,7 +78,7 @@ def tune(
     output.print(search_table(found, chosen.document))
     console.print(f"Run folder: {run.folder}\nKerasTuner's project: {project}", highlight=False, soft_wrap=True)
     if chosen.solver == "gradients" and assess:
-        best = from_mapping(CentralConfig, merged(base, nested(found.best.settings)), space)
+        best = from_mapping(CentralConfig, merged(base, nested({**chosen.fixed, **found.best.settings})), space)
         inputs = hypermodel.study_inputs(best)
         outcomes = [outcome for outcome, _ in assessed(inputs, best, range(seed, seed + assess))]
         output.print(

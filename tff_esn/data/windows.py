@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,14 +95,3 @@ def chunks(table: FeatureTable, task: Task, steps: int) -> Sequences:
     first = np.concatenate(starts) if starts else np.empty(0, np.int64)
     index = first[:, None] + np.arange(steps)
     return Sequences(table.subject, table.names, table.values[index], table.codes[first])
-
-
-def concatenate(sequences: Mapping[str, Sequences], subjects: Sequence[str]) -> Sequences:
-    """The examples of several subjects in the order given, as a central model sees them."""
-    parts = [sequences[subject] for subject in subjects]
-    return Sequences(
-        "+".join(subjects),
-        parts[0].names,
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.codes for part in parts]),
-    )
