@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Callable, TypeVar, Union
 
 import keras_tuner
+import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from tff_esn.central.assess import TrainedEsn
 from tff_esn.central.inputs import Examples, ModelInputs, model_inputs, prepared_features
 from tff_esn.central.model import keras_model
 from tff_esn.central.readout import Readout, fit_readout, initial_readout
+from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.statistics import RidgeStatistics, ridge_accuracy, ridge_statistics
 from tff_esn.config import CentralConfig, ChannelConfig, InputConfig, PositiveFloat, ReservoirConfig, from_mapping
 from tff_esn.data.prepare import Preparation
@@ -57,6 +59,15 @@ class Shared:
         return self._values[key][0]
 
 
+def _drawn(reservoirs: Shared, config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:
+    """A reservoir, drawn once for all trials that have it."""
+
+    def make() -> ReservoirWeights:
+        return draw_weights(config, inputs, seed)
+
+    return reservoirs.get((config, inputs), make, lambda made: made.recurrent_kernel.nbytes)
+
+
 def _checkpoint(model: Any, metrics: Mapping[str, float], callbacks: list[Any]) -> None:
     """KerasTuner saves a trial's model when its callbacks hear of an epoch."""
     for callback in callbacks:
@@ -70,7 +81,7 @@ class GradientHyperModel(keras_tuner.HyperModel):
     def __init__(self, space: SearchSpace, base: Mapping[str, Any], study: Study, cache: Cache, seed: int) -> None:
         super().__init__()
         self.space, self.base, self.study, self.cache, self.seed = space, base, study, cache, seed
-        self._inputs, self._states = Shared(), Shared()
+        self._inputs, self._states, self._reservoirs = Shared(), Shared(), Shared()
 
     def config(self, hp: keras_tuner.HyperParameters) -> CentralConfig:
         """The trial's configuration."""
@@ -85,13 +96,12 @@ class GradientHyperModel(keras_tuner.HyperModel):
     def build(self, hp: keras_tuner.HyperParameters) -> Any:
         """The untrained Keras model of a trial."""
         config = self.config(hp)
-        weights = draw_weights(config.reservoir, len(config.inputs.features), self.seed)
-        return keras_model(TrainedEsn(weights, initial_readout(config.reservoir.units, 2, self.seed)), None)
+        return keras_model(
+            TrainedEsn(self._weights(config), initial_readout(config.reservoir.units, 2, self.seed)), None
+        )
 
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
         """Fits the readout on shared states and returns the validation scores."""
-        from dataclasses import replace
-
         config = self.config(hp)
         inputs = self.study_inputs(config)
         states = self._study_states(config, inputs)
@@ -120,10 +130,13 @@ class GradientHyperModel(keras_tuner.HyperModel):
 
     def _study_states(self, config: CentralConfig, inputs: ModelInputs) -> dict[str, Examples]:
         def make() -> dict[str, Examples]:
-            return inputs.states(draw_weights(config.reservoir, inputs.columns, self.seed))
+            return inputs.states(self._weights(config))
 
         key = (config.inputs, config.reservoir)
         return self._states.get(key, make, lambda made: sum(own.values.nbytes for own in made.values()))
+
+    def _weights(self, config: CentralConfig) -> ReservoirWeights:
+        return _drawn(self._reservoirs, config.reservoir, len(config.inputs.features), self.seed)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -148,7 +161,8 @@ class RidgeHyperModel(keras_tuner.HyperModel):
     ) -> None:
         super().__init__()
         self.space, self.base, self.preparation, self.task, self.seed = space, base, preparation, task, seed
-        self._chunks, self._statistics = Shared(), Shared()
+        self._chunks, self._statistics, self._reservoirs = Shared(), Shared(), Shared()
+        self._columns = len(preparation.load(preparation.subjects[0]).names)
 
     def config(self, hp: keras_tuner.HyperParameters) -> RidgeConfig:
         """The trial's configuration."""
@@ -157,10 +171,9 @@ class RidgeHyperModel(keras_tuner.HyperModel):
     def build(self, hp: keras_tuner.HyperParameters) -> Any:
         """The Keras model of a trial, its readout not yet solved."""
         config = self.config(hp)
-        weights = self._weights(config)
-        return keras_model(
-            TrainedEsn(weights, initial_readout(config.reservoir.units, len(self.task.classes), self.seed)), None
-        )
+        classes = len(self.task.classes)
+        unsolved = RidgeReadout(np.zeros((config.reservoir.units, classes)), np.zeros(classes))
+        return keras_model(TrainedEsn(self._weights(config), unsolved), None)
 
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
         """Solves for the readout and returns the validation accuracy."""
@@ -183,8 +196,7 @@ class RidgeHyperModel(keras_tuner.HyperModel):
         return metrics
 
     def _weights(self, config: RidgeConfig) -> ReservoirWeights:
-        columns = len(self.preparation.load(self.preparation.subjects[0]).names)
-        return draw_weights(config.reservoir, columns, self.seed)
+        return _drawn(self._reservoirs, config.reservoir, self._columns, self.seed)
 
     def _subject(self, subject: str, config: RidgeConfig) -> Sequences:
         def make() -> Sequences:

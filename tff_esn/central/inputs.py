@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.cache import Cache
-from tff_esn.config import FEATURES, InputConfig, WindowConfig
+from tff_esn.config import InputConfig, WindowConfig
 from tff_esn.data.features import standardize
 from tff_esn.data.prepare import FeatureRecipe, Preparation, prepare
 from tff_esn.data.splits import ClientSplit, resolve_split
@@ -89,14 +89,16 @@ def model_inputs(preparation: Preparation, config: InputConfig) -> ModelInputs:
     window_config = PRESETS[config.preset].windows
     windows = normalized_windows(tables, window_config)
     chosen = {subject: own.select(config.features) for subject, own in windows.items()}
-    columns = [FEATURES.index(name) for name in config.features]
-    standardized = {table.subject: table.values[-len(chosen[table.subject]) :, columns] for table in tables}
+    standardized = {table.subject: last_steps(table, chosen[table.subject]) for table in tables}
     series = {table.subject: carried_input(table, chosen[table.subject], window_config) for table in tables}
     return ModelInputs(chosen, standardized, series, split, config.reading, TASKS[config.task])
 
 
 def carried_input(table: FeatureTable, windows: Sequences, config: WindowConfig) -> NDArray:
     """The input at each window's last step when the state is carried: see `ModelInputs.series`."""
-    if config.scope == "subject":
-        return windows.values[:, -1]
+    return windows.values[:, -1] if config.scope == "subject" else last_steps(table, windows)
+
+
+def last_steps(table: FeatureTable, windows: Sequences) -> NDArray:
+    """The table's own values at each window's last step, before the windows were normalised."""
     return table.values[-len(windows) :, [table.names.index(name) for name in windows.names]]

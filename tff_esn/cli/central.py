@@ -8,7 +8,8 @@ import typer
 
 from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
 from tff_esn.cli.options import settings
-from tff_esn.cli.steps import assessed
+from tff_esn.cli.runs import Runs
+from tff_esn.cli.steps import assessed, print_scores
 
 if TYPE_CHECKING:
     from tff_esn.config import InputConfig
@@ -23,7 +24,6 @@ Config = Annotated[
     Optional[Path],
     typer.Option(help="TOML file with [inputs], [reservoir] and [readout], in place of the options for them."),
 ]
-Runs = Annotated[Optional[Path], typer.Option(help="Where run folders go.", show_default="$TFF_ESN_RUNS or ./results")]
 
 
 def central(
@@ -58,11 +58,10 @@ def central(
     from tff_esn.central.model import keras_model, model_card
     from tff_esn.central.report import PRINTED_MODEL, headline, score_rows
     from tff_esn.config import CentralConfig, from_mapping, read_toml
-    from tff_esn.console import console, output
+    from tff_esn.console import console
     from tff_esn.data.study import open_study
-    from tff_esn.data.synthetic import is_generated
     from tff_esn.evaluation.metrics import METRICS
-    from tff_esn.evaluation.score_tables import score_table, to_csv
+    from tff_esn.evaluation.score_tables import to_csv
     from tff_esn.store import RunStore
 
     if config is not None:
@@ -94,9 +93,7 @@ def central(
         to_csv(rows, run.path("scores.csv"))
         run.write_json("outcomes.json", [asdict(outcome) for outcome in outcomes])
         run.finish(headline(rows))
-    output.print(score_table(_title(settled.inputs, seeds), rows))
-    if is_generated(folder):
-        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+    print_scores(_title(settled.inputs, seeds), rows, folder)
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
 
 

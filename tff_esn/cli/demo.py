@@ -3,7 +3,7 @@
 import typer
 
 from tff_esn.cli.options import settings
-from tff_esn.cli.steps import assessed, feature_recipe, prepared, print_statistics
+from tff_esn.cli.steps import assessed, feature_recipe, prepared, print_scores, print_statistics
 
 
 def demo(context: typer.Context) -> None:
@@ -24,7 +24,6 @@ def demo(context: typer.Context) -> None:
     from tff_esn.data.clients import batched, client_data, write_clients
     from tff_esn.data.synthetic.wesad import ensure_wesad
     from tff_esn.data.tables import STRESS
-    from tff_esn.evaluation.score_tables import score_table
     from tff_esn.evaluation.tables import clients_table
     from tff_esn.presets import PRESETS
 
@@ -46,5 +45,4 @@ def demo(context: typer.Context) -> None:
 
     inputs = model_inputs(preparation, config.inputs)
     outcomes = [outcome for outcome, _ in assessed(inputs, config, range(seed, seed + run.seeds))]
-    output.print(score_table(f"Central model, Table 6.2's settings, {run.seeds} seeds", score_rows(outcomes)))
-    output.print("[yellow]Generated subjects: these are not the study's numbers.")
+    print_scores(f"Central model, Table 6.2's settings, {run.seeds} seeds", score_rows(outcomes), folder)

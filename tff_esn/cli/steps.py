@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tff_esn.central.inputs import ModelInputs
     from tff_esn.config import CentralConfig
     from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
+    from tff_esn.evaluation.score_tables import ScoreRow
 
 
 def channel_settings(device: str, rate: float | None) -> dict[str, str | float]:
@@ -108,3 +109,14 @@ def assessed(
         for seed in seeds:
             yield from assess_esn(inputs, config, seed, choose_threshold)
             bar.advance(note=f"seed {seed}")
+
+
+def print_scores(title: str, rows: Sequence[ScoreRow], folder: Path) -> None:
+    """Prints a table of scores, and says of generated subjects that they are."""
+    from tff_esn.console import output
+    from tff_esn.data.synthetic import is_generated
+    from tff_esn.evaluation.score_tables import score_table
+
+    output.print(score_table(title, rows))
+    if is_generated(folder):
+        output.print("[yellow]Generated subjects: these are not the study's numbers.")

@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal, Optional
 
 import typer
 
-from tff_esn.cli.central import PresetName, Reading, Runs, Split
+from tff_esn.cli.central import PresetName, Reading, Split
 from tff_esn.cli.data import Device, Folder, Jobs, Labels, Rate
 from tff_esn.cli.options import settings
-from tff_esn.cli.steps import assessed, channel_settings
+from tff_esn.cli.runs import Runs
+from tff_esn.cli.steps import assessed, channel_settings, print_scores
 
 
 def tune(
@@ -49,7 +50,6 @@ def tune(
     from tff_esn.config import CentralConfig, from_mapping
     from tff_esn.console import console, output
     from tff_esn.data.hhar import is_hhar
-    from tff_esn.evaluation.score_tables import score_table
     from tff_esn.store import RunStore
     from tff_esn.tuning.report import search_table
     from tff_esn.tuning.search import search
@@ -81,6 +81,5 @@ def tune(
         best = from_mapping(CentralConfig, merged(base, nested({**chosen.fixed, **found.best.settings})), space)
         inputs = hypermodel.study_inputs(best)
         outcomes = [outcome for outcome, _ in assessed(inputs, best, range(seed, seed + assess))]
-        output.print(
-            score_table(f"Best configuration retrained on the design set, {assess} seeds", score_rows(outcomes))
-        )
+        title = f"Best configuration retrained on the design set, {assess} seeds"
+        print_scores(title, score_rows(outcomes), folder)
