@@ -17,10 +17,6 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from tff_esn.cache import Cache
-from tff_esn.central.assess import TrainedEsn
-from tff_esn.central.inputs import Examples, ModelInputs, model_inputs, prepared_features
-from tff_esn.central.model import keras_model
-from tff_esn.central.readout import Readout, fit_readout, initial_readout
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.statistics import RidgeStatistics, ridge_accuracy, ridge_statistics
 from tff_esn.config import CentralConfig, ChannelConfig, InputConfig, PositiveFloat, ReservoirConfig, from_mapping
@@ -31,6 +27,9 @@ from tff_esn.data.tables import Task
 from tff_esn.data.windows import Sequences, chunks
 from tff_esn.errors import DataError
 from tff_esn.evaluation.metrics import METRICS, score
+from tff_esn.model.esn import TrainedEsn, keras_model
+from tff_esn.model.inputs import Examples, ModelInputs, model_inputs, prepared_features
+from tff_esn.model.readout import Readout, fit_readout, initial_readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.tuning.space import SearchSpace, merged, nested
 

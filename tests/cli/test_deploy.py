@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.central.test_export import random_card, random_model, write_run
 from tests.cli.test_command_line import run as run_command
 from tests.conftest import default_interrupt
-from tff_esn.central.export import export_keras, load_model
-from tff_esn.central.predict import open_predictor, read_recording, recording_inputs
+from tests.model.test_export import random_card, random_model, write_run
+from tff_esn.model.export import export_keras, load_model
+from tff_esn.model.predict import open_predictor, read_recording, recording_inputs
 from tff_esn.store import RunStore
 
 COMMAND = (sys.executable, "-m", "tff_esn")

@@ -9,13 +9,14 @@ from typing import Callable
 
 from numpy.typing import NDArray
 
-from tff_esn.central.inputs import Examples, ModelInputs
-from tff_esn.central.readout import Readout, fit_readout
-from tff_esn.closed_form.ridge import CentredMoments, RidgeReadout
+from tff_esn.closed_form.ridge import CentredMoments
 from tff_esn.config import CentralConfig
 from tff_esn.errors import ConfigError
 from tff_esn.evaluation.metrics import Scores, best_threshold, majority, per_subject, score
-from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+from tff_esn.model.esn import TrainedEsn
+from tff_esn.model.inputs import Examples, ModelInputs
+from tff_esn.model.readout import fit_readout
+from tff_esn.reservoir.weights import draw_weights
 
 Predictor = Callable[[NDArray], NDArray]
 PARTS = ("design", "test")
@@ -38,14 +39,6 @@ class Outcome:
     parts: dict[str, Scores]
     subjects: dict[str, Scores]
     threshold: float
-
-
-@dataclass(frozen=True)
-class TrainedEsn:
-    """A reservoir with its readout."""
-
-    weights: ReservoirWeights
-    readout: Readout | RidgeReadout
 
 
 class _Data:

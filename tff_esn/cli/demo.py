@@ -17,7 +17,6 @@ def demo(context: typer.Context) -> None:
     from importlib import resources
 
     from tff_esn.cache import Cache
-    from tff_esn.central.inputs import model_inputs
     from tff_esn.central.report import score_rows
     from tff_esn.config import FEATURES, CentralConfig, DemoConfig, InputConfig, from_mapping, read_toml
     from tff_esn.console import console, output
@@ -25,6 +24,7 @@ def demo(context: typer.Context) -> None:
     from tff_esn.data.synthetic.wesad import ensure_wesad
     from tff_esn.data.tables import STRESS
     from tff_esn.evaluation.tables import clients_table
+    from tff_esn.model.inputs import model_inputs
     from tff_esn.presets import PRESETS
 
     with resources.as_file(resources.files("tff_esn.runs") / "demo.toml") as path:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tff_esn.cache import Cache
-    from tff_esn.central.assess import Outcome, TrainedEsn
-    from tff_esn.central.inputs import ModelInputs
+    from tff_esn.central.assess import Outcome
     from tff_esn.config import CentralConfig
     from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
     from tff_esn.evaluation.score_tables import ScoreRow
+    from tff_esn.model.esn import TrainedEsn
+    from tff_esn.model.inputs import ModelInputs
 
 
 def channel_settings(device: str, rate: float | None) -> dict[str, str | float]:

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tff_esn.central.assess import TrainedEsn
-from tff_esn.central.readout import Readout
+from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.config import InputConfig
+from tff_esn.model.readout import Readout
 from tff_esn.presets import PRESETS
+from tff_esn.reservoir.weights import ReservoirWeights
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+
+@dataclass(frozen=True)
+class TrainedEsn:
+    """A reservoir with its readout."""
+
+    weights: ReservoirWeights
+    readout: Readout | RidgeReadout
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,6 @@ from typing import Any, Protocol, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.central.assess import TrainedEsn
-from tff_esn.central.export import TFLITE, load_model, open_tflite
-from tff_esn.central.inputs import carried_input
-from tff_esn.central.model import ModelCard
-from tff_esn.central.readout import Readout
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.config import ExtractionConfig
 from tff_esn.data.e4 import CODE_RATE, codes_from_intervals, read_e4_folder, read_label_intervals
@@ -31,6 +26,10 @@ from tff_esn.data.study import Study, chosen_subjects, open_study
 from tff_esn.data.wesad import BASELINE, WesadStudy, read_wesad_subject
 from tff_esn.data.windows import normalized_windows
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.model.esn import ModelCard, TrainedEsn
+from tff_esn.model.export import TFLITE, load_model, open_tflite
+from tff_esn.model.inputs import carried_input
+from tff_esn.model.readout import Readout
 from tff_esn.presets import PRESETS
 from tff_esn.reservoir.states import last_states
 
@@ -133,7 +132,7 @@ class TflitePredictor:
     """A model on TensorFlow Lite's interpreter.
 
     Args:
-        interpreter: An exported step, from `tff_esn.central.export.open_tflite`.
+        interpreter: An exported step, from `tff_esn.model.export.open_tflite`.
         card: The model's card.
     """
 

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_esn.central import export
-from tff_esn.central.assess import TrainedEsn
-from tff_esn.central.export import CARD, MODEL, export_keras, export_tflite, load_model, open_tflite
-from tff_esn.central.model import ModelCard, keras_model, model_card
-from tff_esn.central.readout import Readout
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.config import FEATURES, InputConfig, ReservoirConfig
 from tff_esn.data.splits import ClientSplit
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.model import export
+from tff_esn.model.esn import ModelCard, TrainedEsn, keras_model, model_card
+from tff_esn.model.export import CARD, MODEL, export_keras, export_tflite, load_model, open_tflite
+from tff_esn.model.readout import Readout
 from tff_esn.reservoir.layer import Reservoir
 from tff_esn.reservoir.weights import draw_weights
 

@@ -11,12 +11,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tests.central.test_export import random_card, random_model, with_gain, write_run
 from tests.data.test_e4 import write_e4
+from tests.model.test_export import random_card, random_model, with_gain, write_run
 from tff_esn.cache import Cache
-from tff_esn.central.export import export_tflite
-from tff_esn.central.inputs import model_inputs, prepared_features
-from tff_esn.central.predict import (
+from tff_esn.data.splits import ClientSplit
+from tff_esn.data.study import open_study
+from tff_esn.errors import ConfigError, DataError
+from tff_esn.model.export import export_tflite
+from tff_esn.model.inputs import model_inputs, prepared_features
+from tff_esn.model.predict import (
     Predictor,
     RecordingInputs,
     open_predictor,
@@ -25,9 +28,6 @@ from tff_esn.central.predict import (
     recording_inputs,
     stream_inputs,
 )
-from tff_esn.data.splits import ClientSplit
-from tff_esn.data.study import open_study
-from tff_esn.errors import ConfigError, DataError
 from tff_esn.reservoir.layer import Reservoir
 
 MODELS = {

@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.central.assess import TrainedEsn
-from tff_esn.central.model import ModelCard
-from tff_esn.central.readout import Readout
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.config import ReservoirConfig, from_mapping
 from tff_esn.errors import ConfigError, DataError, TffEsnError
 from tff_esn.files import atomic_write
+from tff_esn.model.esn import ModelCard, TrainedEsn
+from tff_esn.model.readout import Readout
 from tff_esn.reservoir.states import carried_states
 from tff_esn.reservoir.weights import ReservoirWeights
 
