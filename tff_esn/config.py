@@ -144,16 +144,18 @@ class ReservoirConfig:
 
 @dataclass(frozen=True, config=_strict)
 class ReadoutConfig:
-    """A dense readout learned by gradients: Adam on the cross-entropy.
+    """A dense readout learned by gradients on the cross-entropy.
 
     Attributes:
-        learning_rate: Adam's.
+        optimizer: `adam` or `sgd`.
+        learning_rate: Its step, eta.
         batch_size: Examples a step.
         epochs: Passes over the data.
         class_weight: Weight of each class in the loss; None for equal ones.
         order: Examples in `time` order, subject after subject, or `shuffled` anew every epoch.
     """
 
+    optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: PositiveFloat = 0.1
     batch_size: PositiveInt = 20
     epochs: PositiveInt = 1

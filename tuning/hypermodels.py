@@ -29,7 +29,8 @@ from tff_esn.errors import DataError
 from tff_esn.evaluation.metrics import METRICS, score
 from tff_esn.model.esn import TrainedEsn, keras_model
 from tff_esn.model.inputs import Examples, ModelInputs, model_inputs, prepared_features
-from tff_esn.model.readout import Readout, fit_readout, initial_readout
+from tff_esn.model.readout import Readout, initial_readout
+from tff_esn.model.training import fit_readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.tuning.space import SearchSpace, merged, nested
 

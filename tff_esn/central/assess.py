@@ -15,7 +15,7 @@ from tff_esn.errors import ConfigError
 from tff_esn.evaluation.metrics import Scores, best_threshold, majority, per_subject, score
 from tff_esn.model.esn import TrainedEsn
 from tff_esn.model.inputs import Examples, ModelInputs
-from tff_esn.model.readout import fit_readout
+from tff_esn.model.training import fit_readout
 from tff_esn.reservoir.weights import draw_weights
 
 Predictor = Callable[[NDArray], NDArray]

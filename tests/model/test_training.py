@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tff_esn.config import ReadoutConfig
 from tff_esn.errors import ConfigError
-from tff_esn.model.readout import Readout, fit_readout, initial_readout
+from tff_esn.model.readout import Readout, initial_readout
+from tff_esn.model.training import fit_readout
 
 
 def data(classes: int, examples: int = 103) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,263 @@
+"""A readout's training on states that are computed once: an epoch is one compiled loop over batches.
+
+The reservoir never changes, so training `Reservoir + Dense` and training `Dense` on the reservoir's states are the
+same. The centralised model trains so on everybody's states, and so does each client of a federation on its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tff_esn.config import ReadoutConfig
+from tff_esn.errors import ConfigError
+from tff_esn.model.readout import Readout, initial_readout
+from tff_esn.seeds import generator_for
+
+
+class Weights(NamedTuple):
+    """A dense layer's: `kernel` `(units, outputs)` and `bias` `(outputs,)`."""
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+
+
+class Batch(NamedTuple):
+    """Examples of one step of training, or with one more axis in front the batches of an epoch.
+
+    Attributes:
+        states: `(size, units)`.
+        targets: `(size, outputs)`: 0 or 1.
+        weight: `(size,)`, the weight of each example's class; 0 for what only fills up the last batch.
+        examples: How many there are, not counting what fills up.
+    """
+
+    states: tf.Tensor
+    targets: tf.Tensor
+    weight: tf.Tensor
+    examples: tf.Tensor
+
+
+class Optimizer(Protocol):
+    """A rule for steps, as `tff.learning.optimizers.Optimizer`, with the learning rate handed in."""
+
+    def initialize(self, weights: Any) -> Any:
+        """What the rule remembers before the first step."""
+
+    def next(self, memory: Any, weights: Any, gradients: Any, learning_rate: tf.Tensor) -> tuple[Any, Any]:
+        """What it remembers after a step, and the new weights."""
+
+
+class Penalty(Protocol):
+    """A term of the objective beside the loss."""
+
+    def __call__(self, weights: Weights, batch: Batch, memory: Any) -> tuple[tf.Tensor, Any]:
+        """The term at `weights`, and what is remembered until the next step."""
+
+
+class Sgd:
+    """w <- w - eta g."""
+
+    def initialize(self, weights: Any) -> Any:
+        """Nothing to remember."""
+        return ()
+
+    def next(self, memory: Any, weights: Any, gradients: Any, learning_rate: tf.Tensor) -> tuple[Any, Any]:
+        """One step."""
+        return memory, tf.nest.map_structure(lambda w, g: w - learning_rate * g, weights, gradients)
+
+
+class Adam:
+    """Kingma and Ba (2015), with the defaults and in the form of Keras and of TFF."""
+
+    BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
+
+    def initialize(self, weights: Any) -> Any:
+        """Number of steps, and the gradients' first and second moments."""
+        return tf.constant(0), *(tf.nest.map_structure(tf.zeros_like, weights) for _ in range(2))
+
+    def next(self, memory: Any, weights: Any, gradients: Any, learning_rate: tf.Tensor) -> tuple[Any, Any]:
+        """One step."""
+        step, first, second = memory
+        step += 1
+        t = tf.cast(step, tf.float32)
+        rate = learning_rate * tf.sqrt(1 - self.BETA_2**t) / (1 - self.BETA_1**t)
+        first = tf.nest.map_structure(lambda m, g: self.BETA_1 * m + (1 - self.BETA_1) * g, first, gradients)
+        second = tf.nest.map_structure(lambda v, g: self.BETA_2 * v + (1 - self.BETA_2) * g**2, second, gradients)
+        weights = tf.nest.map_structure(
+            lambda w, m, v: w - rate * m / (tf.sqrt(v) + self.EPSILON), weights, first, second
+        )
+        return (step, first, second), weights
+
+
+OPTIMIZERS: dict[str, Optimizer] = {"adam": Adam(), "sgd": Sgd()}
+
+
+class EpochResult(NamedTuple):
+    """After an epoch.
+
+    Attributes:
+        weights: The readout's.
+        optimizer: What the optimizer remembers.
+        penalty: What the penalty remembers.
+        objective: Sum of the objective over the examples.
+    """
+
+    weights: Weights
+    optimizer: Any
+    penalty: Any
+    objective: tf.Tensor
+
+
+def logits_of(weights: Weights, states: tf.Tensor) -> tf.Tensor:
+    """W x + b."""
+    return tf.matmul(states, weights.kernel) + weights.bias
+
+
+def probabilities_of(logits: tf.Tensor) -> tf.Tensor:
+    """A sigmoid of one output, a softmax of several."""
+    return tf.sigmoid(logits) if logits.shape[-1] == 1 else tf.nn.softmax(logits)
+
+
+def cross_entropy(weights: Weights, batch: Batch) -> tf.Tensor:
+    """The class-weighted cross-entropy of a batch, as Keras has it: weighted losses over the number of examples."""
+    logits = logits_of(weights, batch.states)
+    if logits.shape[-1] == 1:
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch.targets, logits)[:, 0]
+    else:
+        losses = tf.nn.softmax_cross_entropy_with_logits(batch.targets, logits)
+    return tf.reduce_sum(batch.weight * losses) / batch.examples
+
+
+def batches_of(
+    states: tf.Tensor,
+    labels: tf.Tensor,
+    *,
+    size: int,
+    capacity: int,
+    classes: int,
+    class_weight: Sequence[float] | None = None,
+    order: tf.Tensor | None = None,
+) -> tuple[Batch, tf.Tensor]:
+    """Examples in batches.
+
+    Args:
+        states: `(examples, units)`.
+        labels: `(examples,)`, class of each.
+        size: Examples in a batch; the last may have fewer.
+        capacity: Number of batches that there is room for, so that clients of different sizes have one shape.
+        classes: Number of classes.
+        class_weight: Weight of each class; None for equal ones.
+        order: `(examples,)`, in which order they come; None for as they are.
+
+    Returns:
+        The batches, and how many of them hold examples.
+    """
+    count = tf.shape(states)[0]
+    labels = tf.cast(labels, tf.int32)
+    if order is not None:
+        states, labels = tf.gather(states, order), tf.gather(labels, order)
+    weight = tf.gather(tf.constant(class_weight or (1.0,) * classes, tf.float32), labels)
+    targets = labels[:, None] if classes == 2 else tf.one_hot(labels, classes, dtype=tf.int32)
+    filling = capacity * size - count
+
+    def by_batch(values: tf.Tensor) -> tf.Tensor:
+        padded = tf.pad(values, [[0, filling], *([0, 0] for _ in values.shape[1:])])
+        return tf.reshape(padded, (capacity, size, *values.shape[1:]))
+
+    examples = tf.clip_by_value(count - size * tf.range(capacity), 0, size)
+    batches = Batch(
+        by_batch(states), by_batch(tf.cast(targets, tf.float32)), by_batch(weight), tf.cast(examples, tf.float32)
+    )
+    return batches, -(-count // size)
+
+
+def shuffled_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """A permutation of `count` examples that depends on `seed` `(2,)` alone."""
+    return tf.argsort(tf.random.stateless_uniform((count,), seed))
+
+
+def build_epoch(optimizer: Optimizer, penalty: Penalty | None = None) -> Callable[..., EpochResult]:
+    """One epoch as one XLA program, traced once per shape.
+
+    Returns:
+        A function of the batches and how many of them count, the weights, what optimizer and penalty remember, and
+        the learning rate.
+    """
+
+    @tf.function(jit_compile=True)
+    def epoch(
+        batches: Batch, count: Any, weights: Weights, memory: Any, penalty_memory: Any, learning_rate: Any
+    ) -> EpochResult:
+        def step(i: Any, so_far: EpochResult) -> tuple[Any, EpochResult]:
+            weights, memory, penalty_memory, total = so_far
+            batch = Batch(*(part[i] for part in batches))
+            with tf.GradientTape() as tape:
+                tape.watch(weights)
+                objective = cross_entropy(weights, batch)
+                if penalty is not None:
+                    term, penalty_memory = penalty(weights, batch, penalty_memory)
+                    objective += term
+            gradients = tape.gradient(objective, weights)
+            memory, weights = optimizer.next(memory, weights, gradients, learning_rate)
+            return i + 1, EpochResult(weights, memory, penalty_memory, total + objective * batch.examples)
+
+        start = EpochResult(weights, memory, penalty_memory, tf.constant(0.0))
+        return tf.while_loop(lambda i, _: i < count, step, (tf.constant(0), start))[1]
+
+    return epoch
+
+
+@cache
+def _kept_epoch(optimizer: str) -> Callable[..., EpochResult]:
+    # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
+    atexit.register(_kept_epoch.cache_clear)
+    return build_epoch(OPTIMIZERS[optimizer])
+
+
+def fit_readout(
+    states: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    classes: int,
+    config: ReadoutConfig,
+    seed: int,
+    start: Readout | None = None,
+) -> Readout:
+    """Minimises the class-weighted cross-entropy, epoch after epoch.
+
+    Equal to `tf.keras.Model.fit` with `class_weight` on a dense layer with the same start.
+    """
+    check_class_weight(config, classes)
+    missing = [label for label in range(classes) if not (labels == label).any()]
+    if missing:
+        raise ConfigError(f"no training example of class {missing[0]}; expected all {classes} classes")
+    readout = start or initial_readout(states.shape[1], classes, seed)
+    weights = Weights(tf.constant(readout.kernel), tf.constant(readout.bias))
+    memory = OPTIMIZERS[config.optimizer].initialize(weights)
+    random = generator_for(seed, "order")
+    for _ in range(config.epochs):
+        order = tf.constant(random.permutation(len(labels))) if config.order == "shuffled" else None
+        batches, count = batches_of(
+            tf.constant(states),
+            tf.constant(labels),
+            size=config.batch_size,
+            capacity=-(-len(labels) // config.batch_size),
+            classes=classes,
+            class_weight=config.class_weight,
+            order=order,
+        )
+        rate = tf.constant(config.learning_rate)
+        weights, memory, _, _ = _kept_epoch(config.optimizer)(batches, count, weights, memory, (), rate)
+    return Readout(weights.kernel.numpy(), weights.bias.numpy())
+
+
+def check_class_weight(config: ReadoutConfig, classes: int) -> None:
+    """Refuses weights for another number of classes."""
+    if config.class_weight is not None and len(config.class_weight) != classes:
+        raise ConfigError(f"class_weight has {len(config.class_weight)} values; expected one for each of {classes}")
