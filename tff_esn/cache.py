@@ -1,15 +1,20 @@
-"""Results on disk, found again by the content they were made from and the settings."""
+"""Results found again by what they were made from: on disk by content and settings, in memory by key."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 import numpy as np
 import platformdirs
@@ -20,6 +25,8 @@ from tff_esn.errors import DataError
 from tff_esn.files import atomic_write
 
 _BLOCK = 1 << 20
+_LOCK = ".lock"
+_T = TypeVar("_T")
 
 
 def default_folder() -> Path:
@@ -95,3 +102,60 @@ class Cache:
         """Writes an entry, whole or not at all."""
         with atomic_write(self.path(kind, key)) as file:
             np.savez(file, **arrays)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for files that only the running process needs.
+
+        It is removed when the block ends. One that a killed process left is removed by the next that asks for one:
+        it is nobody's any more once its lock is free.
+        """
+        above = self.folder / "scratch"
+        above.mkdir(parents=True, exist_ok=True)
+        with _locked(above / _LOCK):
+            for left in above.glob("*/" + _LOCK):
+                with suppress(BlockingIOError), _locked(left, wait=False):
+                    shutil.rmtree(left.parent, ignore_errors=True)
+            own = Path(tempfile.mkdtemp(dir=above))
+            lock = (own / _LOCK).open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        with lock:
+            try:
+                yield own
+            finally:
+                shutil.rmtree(own, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Holds a lock, which ends with the process that holds it however that ends."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+
+
+class Shared:
+    """Values by key, the least recently used dropped once they are too large together.
+
+    Args:
+        memory: Bytes that are kept at most, except for a single larger value.
+        dropped: Called with each value that is dropped.
+    """
+
+    def __init__(self, memory: int = 2 << 30, dropped: Callable[[Any], None] | None = None) -> None:
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._memory, self._dropped = memory, dropped
+        self.made = 0
+
+    def get(self, key: Hashable, make: Callable[[], _T], size: Callable[[_T], int]) -> _T:
+        """The value of `key`, made if it is not there."""
+        if key not in self._values:
+            value = make()
+            self.made += 1
+            self._values[key] = value, size(value)
+            while len(self._values) > 1 and sum(own for _, own in self._values.values()) > self._memory:
+                _, (oldest, _) = self._values.popitem(last=False)
+                if self._dropped is not None:
+                    self._dropped(oldest)
+        self._values.move_to_end(key)
+        return self._values[key][0]

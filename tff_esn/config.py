@@ -200,6 +200,88 @@ class CentralConfig:
 
 
 @dataclass(frozen=True, config=_strict)
+class FedCurvConfig:
+    """FedCurv's switches; `tff_esn.presets` has their values as printed and as meant.
+
+    Attributes:
+        fisher: The diagonal of the Fisher information that a client computes.
+            `listing`: squared gradient of log-softmax of the readout's output, summed over a batch (thesis Listing
+            3.6), which is 0 for one output unit; `batch`: the same of the log-likelihood of the labels;
+            `empirical`: squared gradients of the single examples' log-likelihood, summed;
+            `true`: the same in expectation over the labels the model itself expects.
+        divisor: What that is divided by: the number of `tensors` in a batch, 2 (Listing 3.6), or of `examples`.
+        fisher_of: The `last_batch`, before the step on it (Listing 3.4), or `all` examples with the final weights.
+        anchor: Weights that v pairs the diagonal with: those one step `behind` (Listing 3.4), or the `same`.
+        own_share: What a client subtracts from the server's u and v before it penalises: its share of the current
+            `batch` (Listing 3.4), what it sent itself in the `previous` round, or `nothing`.
+        penalty: `outside` the gradient tape, where it shifts the loss and no weight (Listing 3.4), or `inside`.
+        send: A client's own `diagonal` (Listing 3.4), or the `remainder` u - D (Algorithm 2).
+        weighting: Of the clients' updates in the mean: `uniform` (Listing 3.3), or by `examples` (Algorithm 2).
+        factor: lambda, by which the penalty is multiplied.
+    """
+
+    fisher: Literal["listing", "batch", "empirical", "true"]
+    divisor: Literal["tensors", "examples"]
+    fisher_of: Literal["last_batch", "all"]
+    anchor: Literal["behind", "same"]
+    own_share: Literal["batch", "previous", "nothing"]
+    penalty: Literal["outside", "inside"]
+    send: Literal["diagonal", "remainder"]
+    weighting: Literal["uniform", "examples"]
+    factor: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-4
+
+
+@dataclass(frozen=True, config=_strict)
+class NoiseConfig:
+    """Gaussian noise on the inputs of chosen clients, while they train.
+
+    Attributes:
+        standard_deviation: In units of the normalised input; 0 for none.
+        clients: Who gets it; None for every training client.
+    """
+
+    standard_deviation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    clients: Optional[tuple[str, ...]] = None
+
+
+Algorithm = Literal["fedavg", "fedavg-unweighted", "fedprox", "fedsgd", "mimelite", "fedcurv"]
+
+
+@dataclass(frozen=True, config=_strict)
+class FederatedConfig:
+    """A readout learned by rounds of local training; the defaults are those of thesis chapter 6.
+
+    Attributes:
+        algorithm: What a round is.
+        engine: `states`: readouts train on states that are computed once, as one compiled loop a client.
+            `builtin`: TFF's own process, fed with the same states. `graph`: TFF's own process (for FedCurv ours)
+            with the reservoir inside the model. None for the fastest that the algorithm has.
+        reservoirs: Clients have the `same` reservoir as the server, or `different` ones, each its own.
+        readout: A client's local training; None for that of the inputs' preset.
+        server_learning_rate: Of the server's SGD; with 1 the server's weights are the clients' mean.
+        rounds: How many.
+        clients_per_round: Drawn anew each round.
+        evaluate_every: Rounds between evaluations; the last round is always evaluated.
+        proximal_strength: FedProx's mu.
+        fedcurv: FedCurv's switches; None for those of the inputs' preset.
+    """
+
+    algorithm: Algorithm = "fedavg"
+    engine: Optional[Literal["states", "builtin", "graph"]] = None
+    inputs: InputConfig = InputConfig()
+    reservoir: ReservoirConfig = ReservoirConfig(kind="tfa", recurrent_connectivity=0.1)
+    reservoirs: Literal["same", "different"] = "same"
+    readout: Optional[ReadoutConfig] = None
+    noise: NoiseConfig = NoiseConfig()
+    server_learning_rate: PositiveFloat = 1.0
+    rounds: PositiveInt = 78
+    clients_per_round: PositiveInt = 5
+    evaluate_every: PositiveInt = 1
+    proximal_strength: PositiveFloat = 0.1
+    fedcurv: Optional[FedCurvConfig] = None
+
+
+@dataclass(frozen=True, config=_strict)
 class DemoConfig:
     """What `tff-esn demo` generates and prepares.
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tff_esn.config import ExtractionConfig, WindowConfig
+from tff_esn.config import ExtractionConfig, FedCurvConfig, FederatedConfig, ReadoutConfig, WindowConfig
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One value for each switch."""
+    """One value for each switch.
+
+    Attributes:
+        extraction: From recordings to features.
+        windows: From features to a model's inputs.
+        local: A federated client's training. The thesis weights classes where Keras trains the centralised model;
+            in TFF's loop nothing does.
+        fedcurv: FedCurv.
+    """
 
     name: str
     extraction: ExtractionConfig
     windows: WindowConfig
+    local: ReadoutConfig
+    fedcurv: FedCurvConfig
 
 
 THESIS = Preset(
@@ -22,6 +32,17 @@ THESIS = Preset(
         eda_rate="neurokit_default", hrv_window_unit="64_beats", hrv_unit="samples", beats="all", alignment="stretch"
     ),
     WindowConfig(normalization="divide_by_mean", scope="study"),
+    ReadoutConfig(class_weight=None, order="time"),
+    FedCurvConfig(
+        fisher="listing",
+        divisor="tensors",
+        fisher_of="last_batch",
+        anchor="behind",
+        own_share="batch",
+        penalty="outside",
+        send="diagonal",
+        weighting="uniform",
+    ),
 )
 CORRECTED = Preset(
     "corrected",
@@ -34,5 +55,22 @@ CORRECTED = Preset(
         max_gap=10.0,
     ),
     WindowConfig(normalization="zscore", scope="subject"),
+    ReadoutConfig(learning_rate=0.01, class_weight=(12.0, 88.0), order="shuffled"),
+    FedCurvConfig(
+        fisher="true",
+        divisor="examples",
+        fisher_of="all",
+        anchor="same",
+        own_share="previous",
+        penalty="inside",
+        send="diagonal",
+        weighting="examples",
+    ),
 )
 PRESETS = {preset.name: preset for preset in (THESIS, CORRECTED)}
+
+
+def settled(config: FederatedConfig) -> FederatedConfig:
+    """A configuration with what it leaves open as its inputs' preset has it."""
+    preset = PRESETS[config.inputs.preset]
+    return replace(config, readout=config.readout or preset.local, fedcurv=config.fedcurv or preset.fedcurv)

@@ -202,6 +202,7 @@ class Run:
                 process = self.record.process
                 raise ConfigError(f"{self.folder}: still running as process {process.pid} on {process.host}")
             self._own, self._since = True, time.monotonic()
+            _header(self.folder / _METRICS)  # Whoever appends next must not continue a line that was cut off.
             self._save(process=Process.this(), status="running", finished=None, result=None, reason=None)
         return self
 
@@ -245,6 +246,18 @@ class Run:
         except csv.Error as error:
             raise DataError(path, str(error), "a CSV file") from None
         return [dict(zip(lines[0], map(_parsed, line))) for line in lines[1:]]
+
+    def check_same(self, config: Mapping[str, Any], seed: int) -> None:
+        """Refuses to take the run up with other settings than it was begun with, and says which differ."""
+        before, now = flat({**self.record.config, "seed": self.record.seed}), flat({**jsonable(config), "seed": seed})
+        missing = object()
+        different = [
+            f"{name} = {before.get(name)!r} in the run, {now.get(name)!r} now"
+            for name in {**before, **now}
+            if before.get(name, missing) != now.get(name, missing)
+        ]
+        if different:
+            raise ConfigError(f"{self.folder}: other settings than the run was begun with: {'; '.join(different)}")
 
     def path(self, name: str) -> Path:
         """Where a file of the run lies, for others to write; the folders to it are made."""
@@ -355,6 +368,15 @@ class RunStore:
         run._save()
         return run
 
+    def continued(self, kind: str, config: Mapping[str, Any], seed: int) -> Run:
+        """The latest run with these settings that did not come to its end; a new one if there is none."""
+        settings = jsonable(config)
+        for info in reversed(self.list()):
+            same = info.record and (info.record.kind, info.record.config, info.record.seed) == (kind, settings, seed)
+            if same and info.status not in ("complete", "running"):
+                return Run.open(info.folder)
+        return self.create(kind, config, seed)
+
     def list(self) -> builtins.list[RunInfo]:
         """All runs, the oldest first; what cannot be read comes before them."""
         if not self.root.exists():
@@ -404,6 +426,14 @@ def jsonable(value: Any) -> Any:
         if hasattr(value, method):
             return jsonable(getattr(value, method)())
     raise ConfigError(f"{value!r} of type {type(value).__name__} cannot be written as JSON")
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dots between the keys."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        result.update(flat(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value})
+    return result
 
 
 def _json(value: Any) -> str:

@@ -6,17 +6,16 @@ memory up to a limit.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any, Callable, TypeVar, Union
+from typing import Any, Union
 
 import keras_tuner
 import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from tff_esn.cache import Cache
+from tff_esn.cache import Cache, Shared
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.statistics import RidgeStatistics, ridge_accuracy, ridge_statistics
 from tff_esn.config import CentralConfig, ChannelConfig, InputConfig, PositiveFloat, ReservoirConfig, from_mapping
@@ -33,30 +32,6 @@ from tff_esn.model.readout import Readout, initial_readout
 from tff_esn.model.training import fit_readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.tuning.space import SearchSpace, merged, nested
-
-_T = TypeVar("_T")
-#: Bytes of states that are kept for trials to share.
-MEMORY = 2 << 30
-
-
-class Shared:
-    """Values by key, the least recently used dropped once they are too large together."""
-
-    def __init__(self, memory: int = MEMORY) -> None:
-        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._memory = memory
-        self.made = 0
-
-    def get(self, key: Hashable, make: Callable[[], _T], size: Callable[[_T], int]) -> _T:
-        """The value of `key`, made if it is not there."""
-        if key not in self._values:
-            value = make()
-            self.made += 1
-            self._values[key] = value, size(value)
-            while len(self._values) > 1 and sum(own for _, own in self._values.values()) > self._memory:
-                self._values.popitem(last=False)
-        self._values.move_to_end(key)
-        return self._values[key][0]
 
 
 def _drawn(reservoirs: Shared, config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:

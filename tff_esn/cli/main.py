@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn.cli import central, data, demo, deploy, inspect, runs, tune
+from tff_esn.cli import central, data, demo, deploy, federate, inspect, runs, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -40,12 +40,22 @@ app = typer.Typer(
 
     [cyan]tff-esn central /path/to/WESAD[/cyan]        the centralised model beside its baselines, over seeds
 
+    [cyan]tff-esn federate fedavg /path/to/WESAD[/cyan]    the readout learned by federated clients
+
     [cyan]tff-esn tune /path/to/WESAD[/cyan]           model selection over Table 6.1, then Table 6.3
     """,
 )
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
-for command in (demo.demo, inspect.inspect, central.central, tune.tune, deploy.export, deploy.predict):
+for command in (
+    demo.demo,
+    inspect.inspect,
+    central.central,
+    federate.federate,
+    tune.tune,
+    deploy.export,
+    deploy.predict,
+):
     app.command(cls=Command)(command)
 
 

@@ -67,7 +67,7 @@ def show(
 ) -> None:
     """Show a run: settings, versions, result, last metrics and files."""
     from tff_esn.console import output
-    from tff_esn.store import RunInfo, RunStore
+    from tff_esn.store import RunInfo, RunStore, flat
 
     found = RunStore(runs).find(run)
     info, metrics = RunInfo.of(found.folder), found.metrics()[-rows:]
@@ -82,7 +82,7 @@ def show(
         ("Files", {name: f"{size:,} bytes" for name, size in _files(found).items()}),
     ):
         if values:
-            output.print(_pairs_table(title, _flat(values)), highlight=False)
+            output.print(_pairs_table(title, flat(values)), highlight=False)
     if metrics:
         output.print(_metrics_table(metrics), highlight=False)
 
@@ -141,7 +141,9 @@ def _status(info: "RunInfo") -> str:
 
 
 def _headline(result: Mapping[str, Any]) -> str:
-    numbers = {key: value for key, value in _flat(result).items() if isinstance(value, (int, float))}
+    from tff_esn.store import flat
+
+    numbers = {key: value for key, value in flat(result).items() if isinstance(value, (int, float))}
     return ", ".join(f"{key} {value:.4g}" for key, value in list(numbers.items())[:_HEADLINE])
 
 
@@ -152,14 +154,6 @@ def _duration(seconds: Optional[float]) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
-
-
-def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dots between the keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat.update(_flat(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value})
-    return flat
 
 
 def _facts_table(info: "RunInfo") -> Table:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,30 +37,51 @@ class InputNoise:
     clients: tuple[str, ...]
     seed: int = 0
 
-    def added_to(self, sequences: Sequences) -> NDArray:
+    def added_to(self, client: str, values: NDArray) -> NDArray:
         """A client's inputs, with noise if it is one of the chosen."""
-        if sequences.subject not in self.clients:
-            return sequences.values
-        generator = generator_for(self.seed, "input noise", sequences.subject)
-        return sequences.values + generator.normal(0.0, self.standard_deviation, sequences.values.shape)
+        if client not in self.clients:
+            return values
+        generator = generator_for(self.seed, "input noise", client)
+        return values + generator.normal(0.0, self.standard_deviation, values.shape)
+
+    def check(self, clients: Iterable[str]) -> None:
+        """Refuses noise for somebody who is not one of the clients."""
+        known = list(clients)
+        unknown = [client for client in self.clients if client not in known]
+        if unknown:
+            raise ConfigError(f"input noise for {', '.join(unknown)}; expected clients out of {', '.join(known)}")
 
 
 def write_clients(
     folder: Path, sequences: Mapping[str, Sequences], task: Task, noise: InputNoise | None = None
 ) -> None:
-    """Writes one file a client: its examples as rows of float32, the label in the last column."""
-    unknown = [] if noise is None else [client for client in noise.clients if client not in sequences]
-    if unknown:
-        raise ConfigError(f"input noise for {', '.join(unknown)}; expected clients out of {', '.join(sequences)}")
+    """Writes one file a client, as `write_examples` does."""
+    if noise is not None:
+        noise.check(sequences)
     for subject, own in sequences.items():
         labels = task.labels(own.codes)
-        values = own.values if noise is None else noise.added_to(own)
+        values = own.values if noise is None else noise.added_to(subject, own.values)
         kept = labels >= 0
         if not kept.any():
             raise DataError(subject, f"no example of the task {task.name!r}", f"classes {', '.join(task.classes)}")
-        rows = np.column_stack([values[kept].reshape(kept.sum(), -1), labels[kept]]).astype(np.float32)
-        with atomic_write(folder / f"{subject}.f32") as file:
-            file.write(rows.tobytes())
+        write_examples(folder / f"{subject}.f32", values[kept], labels[kept])
+
+
+def write_examples(file: Path, values: NDArray, labels: NDArray) -> None:
+    """Writes examples as rows of float32, the label in the last column."""
+    rows = np.empty((len(values), math.prod(values.shape[1:]) + 1), np.float32)
+    rows[:, :-1] = values.reshape(len(values), -1)
+    rows[:, -1] = labels
+    with atomic_write(file) as out:
+        out.write(rows.tobytes())
+
+
+def read_examples(path: tf.Tensor, columns: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The `(examples, columns)` values and the `(examples,)` labels of a file, read inside a graph."""
+    import tensorflow as tf
+
+    rows = tf.reshape(tf.io.decode_raw(tf.io.read_file(path), tf.float32), (-1, columns + 1))
+    return rows[:, :-1], tf.cast(rows[:, -1], tf.int32)
 
 
 def client_data(folder: Path, clients: Sequence[str], steps: int, columns: int) -> tff.simulation.datasets.ClientData:
@@ -84,9 +106,8 @@ def client_data(folder: Path, clients: Sequence[str], steps: int, columns: int) 
             raise DataError(file, f"{size} bytes for client {client}", f"rows of {width} float32 values")
 
     def examples(path: tf.Tensor) -> tf.data.Dataset:
-        rows = tf.reshape(tf.io.decode_raw(tf.io.read_file(path), tf.float32), (-1, width))
-        inputs = tf.reshape(rows[:, :-1], (-1, steps, columns))
-        return tf.data.Dataset.from_tensor_slices((inputs, tf.cast(rows[:, -1], tf.int32)))
+        values, labels = read_examples(path, width - 1)
+        return tf.data.Dataset.from_tensor_slices((tf.reshape(values, (-1, steps, columns)), labels))
 
     paths = {client: str(file) for client, file in files.items()}
     return load_tff().simulation.datasets.FilePerUserClientData(paths, examples)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tff_esn.cache import Cache
 from tff_esn.config import InputConfig, WindowConfig
+from tff_esn.data.clients import InputNoise
 from tff_esn.data.features import standardize
 from tff_esn.data.prepare import FeatureRecipe, Preparation, prepare
 from tff_esn.data.splits import ClientSplit, resolve_split
@@ -68,6 +69,21 @@ class ModelInputs:
             return {name: self._examples(own, last_states(own.values, weights)) for name, own in self.windows.items()}
         states = carried_states([self.series[name] for name in self.windows], weights)
         return {name: self._examples(own, part) for (name, own), part in zip(self.windows.items(), states)}
+
+    def sequences(self) -> dict[str, Examples]:
+        """The windows themselves, for a model that holds the reservoir."""
+        return {name: self._examples(own, own.values) for name, own in self.windows.items()}
+
+    def of(self, subjects: Sequence[str]) -> ModelInputs:
+        """The same for some of the subjects; the split stays whole."""
+        return replace(self, windows={subject: self.windows[subject] for subject in subjects})
+
+    def with_noise(self, noise: InputNoise) -> ModelInputs:
+        """The same with noise on the inputs of the chosen clients."""
+        noise.check(self.windows)
+        windows = {name: replace(own, values=noise.added_to(name, own.values)) for name, own in self.windows.items()}
+        series = {name: noise.added_to(name, self.series[name]) for name in self.windows}
+        return replace(self, windows=windows, series=series)
 
     def _examples(self, own: Sequences, values: NDArray) -> Examples:
         labels = self.task.labels(own.codes)

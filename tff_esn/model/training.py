@@ -99,14 +99,14 @@ class Adam:
 OPTIMIZERS: dict[str, Optimizer] = {"adam": Adam(), "sgd": Sgd()}
 
 
-class EpochResult(NamedTuple):
-    """After an epoch.
+class Progress(NamedTuple):
+    """Where training has come to.
 
     Attributes:
         weights: The readout's.
         optimizer: What the optimizer remembers.
         penalty: What the penalty remembers.
-        objective: Sum of the objective over the examples.
+        objective: Sum of the objective over the examples so far.
     """
 
     weights: Weights
@@ -125,14 +125,19 @@ def probabilities_of(logits: tf.Tensor) -> tf.Tensor:
     return tf.sigmoid(logits) if logits.shape[-1] == 1 else tf.nn.softmax(logits)
 
 
-def cross_entropy(weights: Weights, batch: Batch) -> tf.Tensor:
-    """The class-weighted cross-entropy of a batch, as Keras has it: weighted losses over the number of examples."""
+def weighted_losses(weights: Weights, batch: Batch) -> tf.Tensor:
+    """The cross-entropy of each example times the weight of its class."""
     logits = logits_of(weights, batch.states)
     if logits.shape[-1] == 1:
         losses = tf.nn.sigmoid_cross_entropy_with_logits(batch.targets, logits)[:, 0]
     else:
         losses = tf.nn.softmax_cross_entropy_with_logits(batch.targets, logits)
-    return tf.reduce_sum(batch.weight * losses) / batch.examples
+    return batch.weight * losses
+
+
+def cross_entropy(weights: Weights, batch: Batch) -> tf.Tensor:
+    """The class-weighted cross-entropy of a batch, as Keras has it: weighted losses over the number of examples."""
+    return tf.reduce_sum(weighted_losses(weights, batch)) / batch.examples
 
 
 def batches_of(
@@ -183,39 +188,33 @@ def shuffled_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.argsort(tf.random.stateless_uniform((count,), seed))
 
 
-def build_epoch(optimizer: Optimizer, penalty: Penalty | None = None) -> Callable[..., EpochResult]:
+def build_epoch(optimizer: Optimizer, penalty: Penalty | None = None) -> Callable[..., Progress]:
     """One epoch as one XLA program, traced once per shape.
 
     Returns:
-        A function of the batches and how many of them count, the weights, what optimizer and penalty remember, and
-        the learning rate.
+        A function of the batches, how many of them count, the progress so far and the learning rate.
     """
 
     @tf.function(jit_compile=True)
-    def epoch(
-        batches: Batch, count: Any, weights: Weights, memory: Any, penalty_memory: Any, learning_rate: Any
-    ) -> EpochResult:
-        def step(i: Any, so_far: EpochResult) -> tuple[Any, EpochResult]:
-            weights, memory, penalty_memory, total = so_far
-            batch = Batch(*(part[i] for part in batches))
+    def epoch(batches: Batch, count: tf.Tensor, progress: Progress, learning_rate: tf.Tensor) -> Progress:
+        def step(i: tf.Tensor, so_far: Progress) -> tuple[tf.Tensor, Progress]:
+            batch, term, memory = Batch(*(part[i] for part in batches)), 0.0, so_far.penalty
             with tf.GradientTape() as tape:
-                tape.watch(weights)
-                objective = cross_entropy(weights, batch)
+                tape.watch(so_far.weights)
                 if penalty is not None:
-                    term, penalty_memory = penalty(weights, batch, penalty_memory)
-                    objective += term
-            gradients = tape.gradient(objective, weights)
-            memory, weights = optimizer.next(memory, weights, gradients, learning_rate)
-            return i + 1, EpochResult(weights, memory, penalty_memory, total + objective * batch.examples)
+                    term, memory = penalty(so_far.weights, batch, memory)
+                objective = cross_entropy(so_far.weights, batch) + term
+            gradients = tape.gradient(objective, so_far.weights)
+            optimizer_memory, weights = optimizer.next(so_far.optimizer, so_far.weights, gradients, learning_rate)
+            return i + 1, Progress(weights, optimizer_memory, memory, so_far.objective + objective * batch.examples)
 
-        start = EpochResult(weights, memory, penalty_memory, tf.constant(0.0))
-        return tf.while_loop(lambda i, _: i < count, step, (tf.constant(0), start))[1]
+        return tf.while_loop(lambda i, _: i < count, step, (tf.constant(0), progress))[1]
 
     return epoch
 
 
 @cache
-def _kept_epoch(optimizer: str) -> Callable[..., EpochResult]:
+def _kept_epoch(optimizer: str) -> Callable[..., Progress]:
     # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
     atexit.register(_kept_epoch.cache_clear)
     return build_epoch(OPTIMIZERS[optimizer])
@@ -239,7 +238,7 @@ def fit_readout(
         raise ConfigError(f"no training example of class {missing[0]}; expected all {classes} classes")
     readout = start or initial_readout(states.shape[1], classes, seed)
     weights = Weights(tf.constant(readout.kernel), tf.constant(readout.bias))
-    memory = OPTIMIZERS[config.optimizer].initialize(weights)
+    progress = Progress(weights, OPTIMIZERS[config.optimizer].initialize(weights), (), tf.constant(0.0))
     random = generator_for(seed, "order")
     for _ in range(config.epochs):
         order = tf.constant(random.permutation(len(labels))) if config.order == "shuffled" else None
@@ -252,9 +251,8 @@ def fit_readout(
             class_weight=config.class_weight,
             order=order,
         )
-        rate = tf.constant(config.learning_rate)
-        weights, memory, _, _ = _kept_epoch(config.optimizer)(batches, count, weights, memory, (), rate)
-    return Readout(weights.kernel.numpy(), weights.bias.numpy())
+        progress = _kept_epoch(config.optimizer)(batches, count, progress, tf.constant(config.learning_rate))
+    return Readout(*(part.numpy() for part in progress.weights))
 
 
 def check_class_weight(config: ReadoutConfig, classes: int) -> None:

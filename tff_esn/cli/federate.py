@@ -1,0 +1,138 @@
+"""`tff-esn federate`: a readout learned by rounds of local training."""
+
+# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
+
+import typer
+
+from tff_esn.cli.central import Features, Reading, Split
+from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
+from tff_esn.cli.options import settings
+from tff_esn.cli.runs import Runs
+from tff_esn.cli.steps import print_scores
+
+if TYPE_CHECKING:
+    from tff_esn.config import FederatedConfig
+
+
+def federate(
+    context: typer.Context,
+    algorithm: Annotated[
+        Literal["fedavg", "fedavg-unweighted", "fedprox", "fedsgd", "mimelite", "fedcurv"],
+        typer.Argument(help="What a round is."),
+    ],
+    folder: Folder,
+    preset: PresetName = "thesis",
+    features: Features = "pEDA",
+    reading: Reading = "window",
+    window: HrvWindow = 25.0,
+    split: Split = "thesis",
+    reservoirs: Annotated[
+        Literal["same", "different"], typer.Option(help="Clients share the server's reservoir, or each has its own.")
+    ] = "same",
+    server_rate: Annotated[float, typer.Option(help="Learning rate of the server's SGD.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 78,
+    clients: Annotated[int, typer.Option(help="Clients drawn each round.")] = 5,
+    noise: Annotated[float, typer.Option(help="Standard deviation of noise on the clients' inputs.")] = 0.0,
+    noisy: Annotated[
+        Optional[str], typer.Option(help="Clients with noise, joined by commas.", show_default="all")
+    ] = None,
+    factor: Annotated[Optional[float], typer.Option(help="FedCurv's lambda.", show_default="the preset's")] = None,
+    evaluate_every: Annotated[int, typer.Option(help="Rounds between evaluations.")] = 1,
+    engine: Annotated[
+        Optional[Literal["states", "builtin", "graph"]],
+        typer.Option(
+            help="Train on states computed once; TFF's own process on them; or the reservoir inside TFF's model.",
+            show_default="states, where the algorithm has it",
+        ),
+    ] = None,
+    config: Annotated[
+        Optional[Path], typer.Option(help="TOML file with all settings, in place of the options for them.")
+    ] = None,
+    resume: Annotated[
+        Optional[str],
+        typer.Option(metavar="RUN", help="Go on with this run; its settings must be the same."),
+    ] = None,
+    labels: Labels = None,
+    jobs: Jobs = None,
+    runs: Runs = None,
+) -> None:
+    """Learn a readout by FedAvg, FedCurv or another algorithm; each training subject is a client.
+
+    The defaults are those of the thesis's chapter 6. Stopped in any way, the same command goes
+    on where it stopped and ends with the same numbers. Writes a run folder with the scores of
+    every round, each client's loss and update, and the model.
+    """
+    from dataclasses import asdict
+
+    from tff_esn.cache import Cache, fingerprint
+    from tff_esn.config import FederatedConfig, from_mapping, read_toml
+    from tff_esn.console import console
+    from tff_esn.data.study import open_study
+    from tff_esn.evaluation.metrics import spread_of
+    from tff_esn.evaluation.score_tables import to_csv
+    from tff_esn.federated.clients import check_clients
+    from tff_esn.federated.federation import engine_of
+    from tff_esn.federated.report import majority_rows, model_name, score_rows
+    from tff_esn.federated.study import FederatedStudy
+    from tff_esn.model.esn import TrainedEsn, keras_model, model_card
+    from tff_esn.model.inputs import model_inputs, prepared_features
+    from tff_esn.presets import PRESETS, settled
+    from tff_esn.store import RunStore
+
+    if config is not None:
+        given, source = {**read_toml(config), "algorithm": algorithm}, str(config)
+    else:
+        inputs_given = {"preset": preset, "features": features.split(","), "reading": reading}
+        given = {
+            "algorithm": algorithm,
+            "engine": engine,
+            "inputs": {**inputs_given, "hrv_window": window, "split": split},
+            "reservoirs": reservoirs,
+            "server_learning_rate": server_rate,
+            "rounds": rounds,
+            "clients_per_round": clients,
+            "evaluate_every": evaluate_every,
+            "noise": {"standard_deviation": noise, "clients": noisy and noisy.split(",")},
+        }
+        if factor is not None:
+            given["fedcurv"] = {**asdict(PRESETS[preset].fedcurv), "factor": factor}
+        source = "options"
+    chosen = settled(from_mapping(FederatedConfig, given, source))
+    engine_of(chosen)
+    seed, cache, store = settings(context).seed, Cache(settings(context).cache), RunStore(runs)
+    study = open_study(folder, labels)
+    preparation = prepared_features(study, chosen.inputs, cache, jobs)
+    inputs = model_inputs(preparation, chosen.inputs)
+    check_clients(chosen, inputs.split.train)
+    recorded = {**asdict(chosen), "study": str(folder), "data": fingerprint(sorted(preparation.keys.items()))}
+    if resume is None:
+        run = store.continued("federate", recorded, seed)
+    else:
+        run = store.find(resume)
+        run.check_same(recorded, seed)
+    name = model_name(chosen)
+    with cache.scratch() as scratch, run:
+        clients_study = FederatedStudy(inputs, scratch)
+        program = clients_study.program(chosen, seed)
+        readout = program.run_in(run.folder, name)
+        rows = score_rows(name, [program.evaluator(readout)], chosen)
+        card = model_card(chosen.inputs, inputs.task.classes, 0.5, inputs.split.train)
+        trained = TrainedEsn(clients_study.reservoir(chosen, seed), readout)
+        run.save_model(keras_model(trained, card.steps if chosen.inputs.reading == "window" else None))
+        run.write_json("model.json", card.to_json())
+        to_csv(rows, run.path("scores.csv"))
+        run.finish({row.part: spread_of(row.scores)["balanced_accuracy"].mean for row in rows})
+    majority = majority_rows(program.evaluator, len(inputs.task.classes))
+    print_scores(_title(chosen, seed), [*majority, *rows], folder)
+    console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+
+
+def _title(config: "FederatedConfig", seed: int) -> str:
+    noise = f", noise {config.noise.standard_deviation:g}" if config.noise.standard_deviation else ""
+    features = "+".join(config.inputs.features)
+    return (
+        f"{config.rounds} rounds of {config.clients_per_round} clients, {config.reservoirs} reservoirs{noise}, "
+        f"{features}, preset {config.inputs.preset}, seed {seed}"
+    )

@@ -1,0 +1,1 @@
+"""Readouts learned by gradients, round after round: one file an algorithm, and one driver for all of them."""

@@ -1,0 +1,113 @@
+"""A study's subjects as the clients of a federation: what each trains on, on disk; who is drawn in a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tff_esn.config import FederatedConfig, NoiseConfig, ReservoirConfig
+from tff_esn.data.clients import InputNoise, write_examples
+from tff_esn.errors import ConfigError, DataError
+from tff_esn.model.inputs import Examples, ModelInputs
+from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+from tff_esn.seeds import generator_for, seed_for
+
+
+@dataclass(frozen=True)
+class ClientFiles:
+    """The training clients' examples, one file each.
+
+    Attributes:
+        folder: Where the files are.
+        clients: The clients.
+        examples: How many each has.
+        shape: Of an example: `(units,)` for states, `(steps, columns)` for windows.
+    """
+
+    folder: Path
+    clients: tuple[str, ...]
+    examples: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def path(self, client: str) -> Path:
+        """A client's file."""
+        return self.folder / f"{client}.f32"
+
+    @property
+    def bytes(self) -> int:
+        """Of all files together."""
+        return sum(self.path(client).stat().st_size for client in self.clients)
+
+
+def client_reservoirs(
+    config: ReservoirConfig, columns: int, clients: Sequence[str], different: bool, seed: int
+) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
+    """The server's reservoir, and each client's: the server's, or one from a seed of its own."""
+    server = draw_weights(config, columns, seed)
+    if not different:
+        return server, [server] * len(clients)
+    return server, [draw_weights(config, columns, seed_for(seed, "client reservoir", client)) for client in clients]
+
+
+def training_inputs(inputs: ModelInputs, config: NoiseConfig, seed: int) -> ModelInputs:
+    """What the training clients see, with noise where it is asked for."""
+    clients = inputs.split.train
+    own = inputs.of(clients)
+    if not config.standard_deviation:
+        return own
+    return own.with_noise(InputNoise(config.standard_deviation, config.clients or clients, seed))
+
+
+def write_client_states(folder: Path, inputs: ModelInputs, reservoirs: Sequence[ReservoirWeights]) -> ClientFiles:
+    """Writes the states of each client in its own reservoir."""
+    examples: dict[str, Examples] = {}
+    if all(weights is reservoirs[0] for weights in reservoirs):
+        examples = inputs.states(reservoirs[0])
+    else:
+        for client, weights in zip(inputs.windows, reservoirs):
+            examples.update(inputs.of([client]).states(weights))
+    return _write(folder, inputs, examples)
+
+
+def write_client_windows(folder: Path, inputs: ModelInputs) -> ClientFiles:
+    """Writes the windows of each client, for a reservoir in the graph."""
+    if inputs.reading != "window":
+        raise ConfigError(f"reading = {inputs.reading!r} with a reservoir in the graph; expected reading = 'window'")
+    return _write(folder, inputs, inputs.sequences())
+
+
+def _write(folder: Path, inputs: ModelInputs, examples: dict[str, Examples]) -> ClientFiles:
+    for client, own in examples.items():
+        _check(client, own, inputs)
+        write_examples(folder / f"{client}.f32", own.values, own.labels)
+    shape = next(iter(examples.values())).values.shape[1:]
+    return ClientFiles(folder, tuple(examples), tuple(len(own.labels) for own in examples.values()), shape)
+
+
+def _check(client: str, own: Examples, inputs: ModelInputs) -> None:
+    task = inputs.task
+    if not len(own.labels):
+        raise DataError(client, f"no example of the task {task.name!r}", f"classes {', '.join(task.classes)}")
+    held = np.unique(own.labels)
+    if len(held) == 1:
+        found = f"{len(own.labels)} examples, all of the class {task.classes[held[0]]!r}"
+        raise DataError(client, found, "a client with more than one class, or a split without it")
+
+
+def check_clients(config: FederatedConfig, clients: Sequence[str]) -> None:
+    """Refuses more clients a round than there are."""
+    if config.clients_per_round > len(clients):
+        raise ConfigError(
+            f"clients_per_round = {config.clients_per_round}; the split has {len(clients)} training clients: "
+            f"{', '.join(clients)}"
+        )
+
+
+def drawn_clients(clients: Sequence[str], number: int, seed: int, round_number: int) -> list[str]:
+    """The clients of a round, in the clients' order; the same for the same seed and round, whatever came before."""
+    generator = generator_for(seed, "client sampling", str(round_number))
+    chosen = generator.choice(len(clients), number, replace=False)
+    return [clients[i] for i in sorted(chosen)]

@@ -1,0 +1,157 @@
+"""FedCurv (Shoham et al. 2019; thesis section 2.2.2 and chapter 3): the mathematics of a client, in plain TensorFlow.
+
+A client k penalises weights that matter to the others:
+
+    L_k(w) + lambda * sum_{j != k} (w - w_j)^T D_j (w - w_j)
+        = L_k(w) + lambda * sum(w^2 u - 2 w v) + const,   u = sum_j D_j,  v = sum_j D_j w_j        (eqs. 2.16-2.18)
+
+with D_j the diagonal of client j's Fisher information at its weights w_j. What the thesis prints departs from this in
+several places; each is a switch of `FedCurvConfig`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tff_esn.config import FedCurvConfig
+from tff_esn.model.training import Batch, Weights, logits_of, probabilities_of, weighted_losses
+
+#: Listing 3.6 takes the number of tensors in a batch, inputs and labels, for that of its examples.
+TENSORS_IN_A_BATCH = 2.0
+
+
+class Curvature(NamedTuple):
+    """What clients send and the server sums.
+
+    Attributes:
+        u: D, or their sum.
+        v: D w, or their sum.
+    """
+
+    u: Weights
+    v: Weights
+
+
+class ServerCurvature(NamedTuple):
+    """What the server knows: u and v of the previous round, and lambda."""
+
+    curvature: Curvature
+    factor: tf.Tensor
+
+
+class CurvatureMemory(NamedTuple):
+    """What a client knows while it trains.
+
+    Attributes:
+        others: The server's u and v, without the client's own share of the previous round if that is subtracted.
+        factor: lambda.
+        behind: The weights one step ago.
+        share: The client's share of the batch it saw last.
+    """
+
+    others: Curvature
+    factor: tf.Tensor
+    behind: Weights
+    share: Curvature
+
+
+def fisher_diagonal(weights: Weights, batch: Batch, config: FedCurvConfig) -> Weights:
+    """D: how much the readout's likelihood depends on each weight.
+
+    With states h, outputs p and targets y, an example of class weight c counting as c examples, the sums over a
+    batch, before they are divided:
+
+        listing    (sum d log_softmax(p) / dw)^2      (Listing 3.6; without class weights)
+        batch      (sum c (y - p) h)^2
+        empirical  sum c (p - y)^2 h^2
+        true       sum c p (1 - p) h^2
+    """
+    if config.fisher in ("listing", "batch"):
+        sums = tf.nest.map_structure(tf.square, _likelihood_gradient(weights, batch, config.fisher))
+    else:
+        outputs = probabilities_of(logits_of(weights, batch.states))
+        surprise = (outputs - batch.targets) ** 2 if config.fisher == "empirical" else outputs * (1 - outputs)
+        surprise *= batch.weight[:, None]
+        sums = Weights(tf.matmul(batch.states**2, surprise, transpose_a=True), tf.reduce_sum(surprise, axis=0))
+    divisor = TENSORS_IN_A_BATCH if config.divisor == "tensors" else batch.examples
+    return tf.nest.map_structure(lambda total: total / divisor, sums)
+
+
+def _likelihood_gradient(weights: Weights, batch: Batch, fisher: str) -> Weights:
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        if fisher == "listing":
+            counted = tf.cast(batch.weight > 0, tf.float32)
+            outputs = probabilities_of(logits_of(weights, batch.states))
+            likelihood = tf.nn.log_softmax(outputs) * counted[:, None]
+        else:
+            likelihood = -weighted_losses(weights, batch)
+    return tape.gradient(likelihood, weights)
+
+
+def curvature_of(weights: Weights, behind: Weights, batch: Batch, config: FedCurvConfig) -> Curvature:
+    """The curvature of a batch, u = D and v = D w, with the weights that the configuration pairs D with."""
+    diagonal = fisher_diagonal(weights, batch, config)
+    anchor = behind if config.anchor == "behind" else weights
+    return Curvature(diagonal, tf.nest.map_structure(tf.multiply, diagonal, anchor))
+
+
+def penalty_of(weights: Weights, curvature: Curvature) -> tf.Tensor:
+    """sum(w^2 u - 2 w v), over kernel and bias (Listing 3.7)."""
+    terms = tf.nest.map_structure(lambda w, u, v: tf.reduce_sum(w**2 * u - 2 * w * v), weights, *curvature)
+    return tf.add_n(tf.nest.flatten(terms))
+
+
+def subtracted(whole: Curvature, part: Curvature) -> Curvature:
+    """The curvature of the others."""
+    return tf.nest.map_structure(tf.subtract, whole, part)
+
+
+@dataclass(frozen=True)
+class CurvatureObjective:
+    """A client's objective under FedCurv; see `tff_esn.federated.local.Objective`."""
+
+    config: FedCurvConfig
+
+    def initialize(self, weights: Weights) -> ServerCurvature:
+        """Zero u and v."""
+        return ServerCurvature(self.silence(weights), tf.constant(self.config.factor, tf.float32))
+
+    def start(self, server: ServerCurvature, own: Curvature, weights: Weights) -> CurvatureMemory:
+        """The others' u and v; `own` is what this client sent a round ago, 0 if it took no part."""
+        curvature = server.curvature
+        others = subtracted(curvature, own) if self.config.own_share == "previous" else curvature
+        return CurvatureMemory(others, server.factor, weights, tf.nest.map_structure(tf.zeros_like, curvature))
+
+    def __call__(self, weights: Weights, batch: Batch, memory: CurvatureMemory) -> tuple[tf.Tensor, CurvatureMemory]:
+        """The penalty at `weights`."""
+        config, share, others = self.config, memory.share, memory.others
+        if config.own_share == "batch" or config.fisher_of == "last_batch":
+            share = tf.nest.map_structure(tf.stop_gradient, curvature_of(weights, memory.behind, batch, config))
+        if config.own_share == "batch":
+            others = subtracted(others, share)
+        term = memory.factor * penalty_of(weights, others)
+        if config.penalty == "outside":
+            term = tf.stop_gradient(term)
+        return term, memory._replace(behind=weights, share=share)
+
+    def message(
+        self, server: ServerCurvature, trained: Weights, everything: Batch, memory: CurvatureMemory
+    ) -> Curvature:
+        """D and D w after the last step, or what remains of the server's u and v without them."""
+        share = memory.share
+        if self.config.fisher_of == "all":
+            share = curvature_of(trained, memory.behind, everything, self.config)
+        return subtracted(server.curvature, share) if self.config.send == "remainder" else share
+
+    def silence(self, weights: Weights) -> Curvature:
+        """Zero u and v."""
+        zeros = tf.nest.map_structure(tf.zeros_like, weights)
+        return Curvature(zeros, zeros)
+
+    def finish(self, server: ServerCurvature, total: Curvature) -> ServerCurvature:
+        """The clients' sums are the next round's u and v (Listing 3.5)."""
+        return server._replace(curvature=total)

@@ -1,0 +1,280 @@
+"""An algorithm on its clients, under one of three engines that give the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, Union
+
+import numpy as np
+import tensorflow as tf
+
+from tff_esn.config import FederatedConfig
+from tff_esn.errors import ConfigError
+from tff_esn.federated.builtin import ReservoirBank, build_builtin_process, client_dataset, model_function
+from tff_esn.federated.clients import ClientFiles
+from tff_esn.federated.fedavg import ProximalObjective
+from tff_esn.federated.fedcurv import CurvatureObjective
+from tff_esn.federated.local import Client, Diagnostics, LocalWork
+from tff_esn.federated.process import ServerState, build_readout_process
+from tff_esn.model.readout import Readout
+from tff_esn.model.training import Weights, check_class_weight
+from tff_esn.reservoir.weights import ReservoirWeights
+from tff_esn.seeds import seed_for
+
+#: Which engines an algorithm has, the one it takes by itself first.
+ENGINES: dict[str, tuple[str, ...]] = {
+    "fedavg": ("states", "builtin", "graph"),
+    "fedavg-unweighted": ("states", "builtin", "graph"),
+    "fedprox": ("states", "builtin", "graph"),
+    "fedsgd": ("builtin", "graph"),
+    "mimelite": ("builtin", "graph"),
+    "fedcurv": ("states", "graph"),
+}
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """How a round went.
+
+    Attributes:
+        loss: Mean of the clients' objectives over the examples of those that counted.
+        examples: Number of these examples.
+        clients: Each client's own diagnostics; none from TFF's own processes, which tell of all together.
+        left_out: Clients whose update was not finite. TFF's own processes tell that there were such, not who.
+    """
+
+    loss: float
+    examples: int
+    clients: Mapping[str, Diagnostics]
+    left_out: tuple[str, ...]
+
+
+class Federation(Protocol):
+    """Rounds of an algorithm. A state is a structure of arrays."""
+
+    clients: tuple[str, ...]
+
+    def initial_state(self) -> Any:
+        """Before the first round."""
+
+    def next(self, state: Any, drawn: Sequence[str], round_number: int) -> tuple[Any, RoundReport]:
+        """One round of the drawn clients."""
+
+    def readout(self, state: Any) -> Readout:
+        """The server's readout."""
+
+
+def engine_of(config: FederatedConfig) -> str:
+    """The engine that a configuration asks for, or its algorithm's first."""
+    engines = ENGINES[config.algorithm]
+    if config.engine not in (None, *engines):
+        raise ConfigError(f"engine = {config.engine!r} with {config.algorithm}; expected {' or '.join(engines)}")
+    return config.engine or engines[0]
+
+
+def build_federation(
+    config: FederatedConfig,
+    files: ClientFiles,
+    classes: int,
+    start: Readout,
+    seed: int,
+    reservoirs: Sequence[ReservoirWeights] | None = None,
+) -> Federation:
+    """The federation of a configuration.
+
+    Args:
+        config: With all that presets decide.
+        files: The clients' examples: states, or windows for the engine `graph`.
+        classes: Number of classes.
+        start: The readout before the first round.
+        seed: Seed of the examples' orders.
+        reservoirs: The clients' own, for the engine `graph`.
+    """
+    engine, readout = engine_of(config), config.readout
+    assert readout is not None and config.fedcurv is not None
+    check_class_weight(readout, classes)
+    uniform = config.algorithm == "fedavg-unweighted" or (
+        config.algorithm == "fedcurv" and config.fedcurv.weighting == "uniform"
+    )
+    work = LocalWork(
+        columns=int(np.prod(files.shape)),
+        units=len(start.kernel),
+        classes=classes,
+        capacity=-(-max(files.examples) // readout.batch_size),
+        readout=readout,
+        weighting="uniform" if uniform else "examples",
+    )
+    if engine == "states" or config.algorithm == "fedcurv":
+        return ReadoutFederation(config, files, work, start, seed, reservoirs)
+    return BuiltinFederation(config, files, work, start, seed, reservoirs)
+
+
+class _Clients:
+    """What a round is told of each client."""
+
+    def __init__(self, files: ClientFiles, epochs: int, seed: int) -> None:
+        self.files, self.epochs, self.seed = files, epochs, seed
+        self.number = {client: i for i, client in enumerate(files.clients)}
+
+    def client(self, name: str, round_number: int, own: Any) -> Client:
+        order = np.array([seed_for(self.seed, "order", name), round_number * self.epochs], np.int32)
+        return Client(str(self.files.path(name)), order, np.int32(self.number[name]), own)
+
+
+class ReadoutState(NamedTuple):
+    """A state of ours.
+
+    Attributes:
+        server: The server's.
+        own: What each client sent in the last round, stacked; 0 for those that took no part.
+    """
+
+    server: ServerState
+    own: Any
+
+
+class ReadoutFederation:
+    """The project's own process."""
+
+    def __init__(
+        self,
+        config: FederatedConfig,
+        files: ClientFiles,
+        work: LocalWork,
+        start: Readout,
+        seed: int,
+        reservoirs: Sequence[ReservoirWeights] | None,
+    ) -> None:
+        self.clients = files.clients
+        self._config, self._start = config, start
+        self._described = _Clients(files, work.readout.epochs, seed)
+        self._objective = _objective(config)
+        if reservoirs is None:
+            self._process = _kept_process(_without_rates(work), _without_rates(self._objective))
+        else:
+            features = _InGraph(tuple(reservoirs), files.shape)
+            self._process = build_readout_process(replace(work, features=features), self._objective)
+
+    def initial_state(self) -> ReadoutState:
+        """The initial readout, with the learning rates of the configuration."""
+        state, config = self._process.initialize(), self._config
+        assert config.readout is not None
+        weights = Weights(self._start.kernel, self._start.bias)
+        server = state._replace(
+            weights=weights,
+            optimizer={**state.optimizer, "learning_rate": np.float32(config.server_learning_rate)},
+            objective=_arrays(self._objective.initialize(weights)),
+            learning_rate=np.float32(config.readout.learning_rate),
+        )
+        return ReadoutState(server, self._silence())
+
+    def next(self, state: ReadoutState, drawn: Sequence[str], round_number: int) -> tuple[ReadoutState, RoundReport]:
+        """One round of the drawn clients."""
+        rows = [self._described.number[name] for name in drawn]
+        clients = [
+            self._described.client(name, round_number, tf.nest.map_structure(lambda all_, i=row: all_[i], state.own))
+            for name, row in zip(drawn, rows)
+        ]
+        server, told = self._process.next(state.server, clients)
+        own = self._silence()
+        for row, (_, message) in zip(rows, told):
+            tf.nest.map_structure(lambda all_, one, i=row: all_.__setitem__(i, one), own, message)
+        return ReadoutState(server, own), _report(dict(zip(drawn, (diagnostics for diagnostics, _ in told))))
+
+    def readout(self, state: ReadoutState) -> Readout:
+        """The server's readout."""
+        return Readout(*(np.asarray(part) for part in state.server.weights))
+
+    def _silence(self) -> Any:
+        silence = self._objective.silence(Weights(self._start.kernel, self._start.bias))
+        return tf.nest.map_structure(lambda part: np.zeros((len(self.clients), *part.shape), np.float32), silence)
+
+
+class BuiltinFederation:
+    """TFF's own process."""
+
+    def __init__(
+        self,
+        config: FederatedConfig,
+        files: ClientFiles,
+        work: LocalWork,
+        start: Readout,
+        seed: int,
+        reservoirs: Sequence[ReservoirWeights] | None,
+    ) -> None:
+        self.clients = files.clients
+        self._work, self._shape = work, None if reservoirs is None else files.shape
+        self._described = _Clients(files, work.readout.epochs, seed)
+        self._examples = dict(zip(files.clients, files.examples))
+        steps = files.shape[0]
+        self._process = build_builtin_process(config, model_function(work, start, reservoirs, steps))
+
+    def initial_state(self) -> Any:
+        """The initial readout."""
+        return self._process.initialize()
+
+    def next(self, state: Any, drawn: Sequence[str], round_number: int) -> tuple[Any, RoundReport]:
+        """One round of the drawn clients."""
+        clients = [self._described.client(name, round_number, ()) for name in drawn]
+        output = self._process.next(state, [client_dataset(client, self._work, self._shape) for client in clients])
+        train = output.metrics["client_work"]["train"]
+        counted = int(train["num_examples"]) // self._work.readout.epochs
+        # TFF forgets the metrics of clients whose update is not finite, and does not say who they are.
+        missing = sum(self._examples[name] for name in drawn) - counted
+        left_out = (f"clients with {missing} examples",) if missing else ()
+        return output.state, RoundReport(float(train["loss"]), counted, {}, left_out)
+
+    def readout(self, state: Any) -> Readout:
+        """The server's readout."""
+        return Readout(*(np.asarray(part) for part in self._process.get_model_weights(state).trainable))
+
+
+@dataclass(frozen=True, eq=False)
+class _InGraph:
+    """The states of windows, by the client's reservoir, computed inside the client's graph."""
+
+    bank: tuple[ReservoirWeights, ...]
+    shape: tuple[int, ...]
+
+    def __call__(self, values: tf.Tensor, reservoir: tf.Tensor) -> tf.Tensor:
+        layer = ReservoirBank(self.bank)
+        layer.build(None)
+        return layer.states(tf.reshape(values, (-1, *self.shape)), reservoir)
+
+
+_Objective = Union[ProximalObjective, CurvatureObjective]
+
+
+def _objective(config: FederatedConfig) -> _Objective:
+    if config.algorithm == "fedcurv":
+        assert config.fedcurv is not None
+        return CurvatureObjective(config.fedcurv)
+    return ProximalObjective(config.proximal_strength if config.algorithm == "fedprox" else 0.0)
+
+
+def _without_rates(value: Any) -> Any:
+    """The same but for numbers that are part of the state, so that one process serves for all of them."""
+    if isinstance(value, LocalWork):
+        return replace(value, readout=replace(value.readout, learning_rate=1.0))
+    if isinstance(value, CurvatureObjective):
+        return replace(value, config=replace(value.config, factor=0.0))
+    return value
+
+
+@lru_cache(maxsize=32)
+def _kept_process(work: LocalWork, objective: _Objective) -> Any:
+    return build_readout_process(work, objective)
+
+
+def _arrays(values: Any) -> Any:
+    return tf.nest.map_structure(lambda value: value.numpy(), values)
+
+
+def _report(clients: Mapping[str, Diagnostics]) -> RoundReport:
+    counted = {name: one for name, one in clients.items() if one.finite}
+    examples = sum(int(one.examples) for one in counted.values())
+    total = sum(float(one.loss) * int(one.examples) for one in counted.values())
+    left_out = tuple(name for name in clients if name not in counted)
+    return RoundReport(total / examples if examples else float("nan"), examples, clients, left_out)

@@ -1,0 +1,179 @@
+"""A client's part of a round, in plain TensorFlow: read its examples, train the readout, tell what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from tff_esn.config import ReadoutConfig
+from tff_esn.data.clients import read_examples
+from tff_esn.model.training import (
+    OPTIMIZERS,
+    Batch,
+    Progress,
+    Weights,
+    batches_of,
+    build_epoch,
+    shuffled_order,
+)
+
+
+class Objective(Protocol):
+    """What a client minimises beside its loss, and what clients tell each other through the server for it."""
+
+    def initialize(self, weights: Weights) -> Any:
+        """What the server knows before the first round; sent to every client of a round."""
+
+    def start(self, server: Any, own: Any, weights: Weights) -> Any:
+        """What a client knows before its first step: from the server, and from its own message a round ago."""
+
+    def __call__(self, weights: Weights, batch: Batch, memory: Any) -> tuple[tf.Tensor, Any]:
+        """The term of the objective; see `tff_esn.model.training.Penalty`."""
+
+    def message(self, server: Any, trained: Weights, everything: Batch, memory: Any) -> Any:
+        """What a client sends; the server sums it over the clients."""
+
+    def silence(self, weights: Weights) -> Any:
+        """The message of a client that sent none."""
+
+    def finish(self, server: Any, total: Any) -> Any:
+        """What the server knows after the round."""
+
+
+class Client(NamedTuple):
+    """What a round is told of a client, who has the data.
+
+    Attributes:
+        path: The file of its examples, where the client's computation runs.
+        seed: `(2,)`, of the order of its examples in this round.
+        reservoir: Which of the reservoirs is its own, if the computation has them.
+        own: Its message of the previous round, 0 if it sent none. Simulated clients keep no state between rounds:
+            it is handed back to them.
+    """
+
+    path: Any
+    seed: Any
+    reservoir: Any
+    own: Any
+
+
+class Diagnostics(NamedTuple):
+    """How a client's round went.
+
+    Attributes:
+        loss: Mean of its objective over the examples and steps.
+        update_norm: Euclidean length of its change of the weights.
+        examples: How many it has.
+        finite: Whether its update is; if not, it does not count.
+    """
+
+    loss: Any
+    update_norm: Any
+    examples: Any
+    finite: Any
+
+
+class ClientResult(NamedTuple):
+    """What a client sends.
+
+    Attributes:
+        update: Its weights minus the server's.
+        weight: How much that counts in the mean.
+        message: For the objectives of the next round.
+        diagnostics: How it went.
+    """
+
+    update: Weights
+    weight: Any
+    message: Any
+    diagnostics: Diagnostics
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """What clients do in a round, alike for all of them.
+
+    Attributes:
+        columns: Values of an example in a client's file.
+        units: Of the reservoir.
+        classes: Number of classes.
+        capacity: Batches of the client that has most.
+        readout: How a client trains.
+        weighting: Of the clients' updates: `uniform`, or by `examples`.
+        features: The states of the values in a file, given the client's reservoir; None where the files hold states.
+    """
+
+    columns: int
+    units: int
+    classes: int
+    capacity: int
+    readout: ReadoutConfig
+    weighting: str = "examples"
+    features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
+
+    @property
+    def outputs(self) -> int:
+        """Of the readout."""
+        return 1 if self.classes == 2 else self.classes
+
+    def zero_weights(self) -> Weights:
+        """A readout of zeros."""
+        return Weights(tf.zeros((self.units, self.outputs)), tf.zeros(self.outputs))
+
+
+class LocalTraining:
+    """A client's training under an objective."""
+
+    def __init__(self, work: LocalWork, objective: Objective) -> None:
+        self.work, self.objective = work, objective
+        self.optimizer = OPTIMIZERS[work.readout.optimizer]
+        self._epoch = build_epoch(self.optimizer, objective)
+
+    def __call__(self, weights: Weights, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
+        """Reads the client's file, trains from the server's weights, and judges what came out."""
+        values, labels = read_examples(client.path, self.work.columns)
+        states = values if self.work.features is None else self.work.features(values, client.reservoir)
+        memory = self.objective.start(server, client.own, weights)
+        progress = Progress(weights, self.optimizer.initialize(weights), memory, tf.constant(0.0))
+        for epoch in range(self.work.readout.epochs):
+            batches, count = self._batches(states, labels, client.seed + tf.constant([0, epoch]))
+            progress = self._epoch(batches, count, progress, learning_rate)
+        message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
+        return self._judged(weights, progress, message, tf.cast(tf.size(labels), tf.float32))
+
+    def _judged(self, weights: Weights, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
+        update = tf.nest.map_structure(tf.subtract, progress.weights, weights)
+        norm = tf.sqrt(tf.add_n([tf.reduce_sum(part**2) for part in update]))
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(part)) for part in tf.nest.flatten((update, message))])
+
+        def if_finite(value: tf.Tensor) -> tf.Tensor:
+            return tf.where(finite, value, tf.zeros_like(value))
+
+        diagnostics = Diagnostics(
+            progress.objective / (examples * self.work.readout.epochs), norm, tf.cast(examples, tf.int32), finite
+        )
+        weight = examples if self.work.weighting == "examples" else tf.constant(1.0)
+        update, weight, message = tf.nest.map_structure(if_finite, (update, weight, message))
+        return ClientResult(update, weight, message, diagnostics)
+
+    def _batches(self, states: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor) -> tuple[Batch, tf.Tensor]:
+        work, readout = self.work, self.work.readout
+        order = shuffled_order(tf.shape(labels)[0], seed) if readout.order == "shuffled" else None
+        return batches_of(
+            states,
+            labels,
+            size=readout.batch_size,
+            capacity=work.capacity,
+            classes=work.classes,
+            class_weight=readout.class_weight,
+            order=order,
+        )
+
+
+def _joined(batches: Batch) -> Batch:
+    """All batches as one."""
+    states, targets, weight = (tf.reshape(part, (-1, *part.shape[2:])) for part in batches[:3])
+    return Batch(states, targets, weight, tf.reduce_sum(batches.examples))

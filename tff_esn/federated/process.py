@@ -1,0 +1,127 @@
+"""Rounds on TensorFlow Federated: who computes what where (thesis Listings 3.2, 3.3 and 3.5).
+
+The mathematics of a client is in `local` and in one file an algorithm; here it is distributed. A client gets a path,
+not its data: it reads its examples where it runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tff_esn.federated.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork, Objective
+from tff_esn.model.training import Weights
+from tff_esn.runtime import load_tff
+
+if TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+
+class ServerState(NamedTuple):
+    """What the server keeps from round to round.
+
+    Attributes:
+        weights: The readout's.
+        optimizer: The server optimizer's, with its learning rate.
+        aggregator: The aggregator's.
+        objective: What the clients' objectives need to know.
+        learning_rate: The clients'.
+    """
+
+    weights: Weights
+    optimizer: Any
+    aggregator: Any
+    objective: Any
+    learning_rate: Any
+
+
+class RoundOutput(NamedTuple):
+    """What a round tells beside the new state: a value for each of its clients.
+
+    Attributes:
+        diagnostics: How it went there.
+        messages: What it sent for the next round's objectives.
+    """
+
+    diagnostics: list[Diagnostics]
+    messages: list[Any]
+
+
+def build_readout_process(
+    work: LocalWork,
+    objective: Objective,
+    server_learning_rate: float = 1.0,
+    aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
+) -> tff.templates.IterativeProcess:
+    """Rounds of local training, the mean of the clients' updates, and a step of the server's SGD along it.
+
+    Args:
+        work: What a client does.
+        objective: What it minimises beside its loss.
+        server_learning_rate: With 1 the server's weights become the clients' mean.
+        aggregator: How updates become one; None for their weighted mean. A client whose update is not finite has
+            weight 0; if all are, nothing changes.
+
+    Returns:
+        `initialize: ( -> ServerState@SERVER)` and
+        `next: (<ServerState@SERVER, {Client}@CLIENTS> -> <ServerState@SERVER, RoundOutput@CLIENTS>)`. Learning rates
+        are part of the state, so that one process serves for all of them.
+    """
+    tff = load_tff()
+    server_optimizer = tff.learning.optimizers.build_sgdm(server_learning_rate)
+    weights_type = tff.types.tensorflow_to_type(_specs(work.zero_weights()))
+    factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
+    aggregation = factory.create(weights_type, tff.TensorType(np.float32))
+    training = LocalTraining(work, objective)
+
+    aggregator_type = aggregation.initialize.type_signature.result.member
+
+    @tff.tensorflow.computation(aggregator_type)
+    def initial_state(of_aggregator: Any) -> ServerState:
+        weights = work.zero_weights()
+        rate = tf.constant(work.readout.learning_rate, tf.float32)
+        optimizer = server_optimizer.initialize(_specs(weights))
+        return ServerState(weights, optimizer, of_aggregator, objective.initialize(weights), rate)
+
+    @tff.federated_computation
+    def initialize() -> Any:
+        return tff.federated_map(initial_state, aggregation.initialize())
+
+    state_type = initialize.type_signature.result.member
+    message_type = tff.types.tensorflow_to_type(_specs(objective.silence(work.zero_weights())))
+    client_type = tff.types.StructWithPythonType(
+        [("path", np.str_), ("seed", (np.int32, (2,))), ("reservoir", np.int32), ("own", message_type)], Client
+    )
+
+    @tff.tensorflow.computation(state_type, client_type)
+    def client_update(state: Any, client: Any) -> ClientResult:
+        return training(state.weights, state.learning_rate, state.objective, client)
+
+    @tff.tensorflow.computation(state_type, aggregator_type, weights_type, message_type, np.float32)
+    def server_update(state: Any, of_aggregator: Any, mean: Any, total: Any, counted: Any) -> ServerState:
+        gradient = tf.nest.map_structure(tf.negative, mean)
+        optimizer, weights = server_optimizer.next(state.optimizer, state.weights, gradient)
+        told = objective.finish(state.objective, total)
+        return ServerState(
+            weights,
+            optimizer,
+            of_aggregator,
+            tf.nest.map_structure(lambda new, old: tf.where(counted > 0, new, old), told, state.objective),
+            state.learning_rate,
+        )
+
+    @tff.federated_computation(tff.FederatedType(state_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS))
+    def next_round(state: Any, clients: Any) -> Any:
+        results = tff.federated_map(client_update, (tff.federated_broadcast(state), clients))
+        aggregated = aggregation.next(state.aggregator, results.update, results.weight)
+        total, counted = tff.federated_sum(results.message), tff.federated_sum(results.weight)
+        new = tff.federated_map(server_update, (state, aggregated.state, aggregated.result, total, counted))
+        return new, tff.federated_zip((results.diagnostics, results.message))
+
+    return tff.templates.IterativeProcess(initialize, next_round)
+
+
+def _specs(values: Any) -> Any:
+    return tf.nest.map_structure(tf.TensorSpec.from_tensor, values)

@@ -1,0 +1,198 @@
+"""Round after round, for every algorithm: one program on `tff.program`.
+
+Who is drawn in a round, in which order a client sees its examples and what noise it has depend on the seed and the
+round alone. A run that was stopped and taken up again therefore ends with the same numbers, bit for bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tff_esn.console import Bar, log, progress
+from tff_esn.evaluation.metrics import METRICS, Scores, score
+from tff_esn.federated.clients import drawn_clients
+from tff_esn.federated.federation import Federation, RoundReport
+from tff_esn.interrupts import deferred_interrupts
+from tff_esn.model.inputs import Examples
+from tff_esn.model.readout import Readout
+from tff_esn.runtime import load_tff
+
+if TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+    from tff_esn.data.splits import ClientSplit
+
+PARTS = ("train", "validation", "test")
+#: Seconds of work that a killed run may lose at most, beside the round it was in.
+SAVE_SECONDS = 2.0
+
+
+class Evaluator:
+    """Scores of a readout on the parts of a split, on states in the server's reservoir."""
+
+    def __init__(self, examples: Mapping[str, Examples], split: ClientSplit) -> None:
+        parts = {part: getattr(split, part) for part in PARTS if getattr(split, part)}
+        everyone = [examples[subject] for subjects in parts.values() for subject in subjects]
+        joined = Examples.concatenate(everyone)
+        self.states, self._labels = joined.values, joined.labels
+        sizes = [sum(len(examples[subject].labels) for subject in subjects) for subjects in parts.values()]
+        ends = np.cumsum(sizes)
+        self._slices = {part: slice(end - size, end) for part, end, size in zip(parts, ends, sizes)}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Those that have subjects."""
+        return tuple(self._slices)
+
+    def labels(self, part: str) -> NDArray[np.int64]:
+        """Of the examples of a part."""
+        return self._labels[self._slices[part]]
+
+    def __call__(self, readout: Readout) -> dict[str, Scores]:
+        """The scores on each part."""
+        probabilities = readout.probabilities(self.states)
+        return {part: score(self._labels[own], probabilities[own]) for part, own in self._slices.items()}
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """A round that is over.
+
+    Attributes:
+        number: From 1 on; 0 is before the first round.
+        drawn: Its clients.
+        report: How it went; None before the first round.
+        scores: Of the server's readout, on each part; None in rounds without an evaluation.
+    """
+
+    number: int
+    drawn: tuple[str, ...]
+    report: RoundReport | None
+    scores: Mapping[str, Scores] | None
+
+    def values(self) -> dict[str, float]:
+        """All its numbers by name."""
+        values: dict[str, float] = {}
+        if self.scores is not None:
+            for part, scores in self.scores.items():
+                values.update({f"{part}/{metric}": getattr(scores, metric) for metric in METRICS})
+                values[f"{part}/single_class"] = float(scores.single_class is not None)
+        if self.report is not None:
+            values.update({"round/loss": self.report.loss, "round/examples": self.report.examples})
+            values["round/left_out"] = len(self.report.left_out)
+            for client, own in self.report.clients.items():
+                values.update({f"{client}/{name}": float(value) for name, value in own._asdict().items()})
+        return values
+
+    def note(self) -> str:
+        """The scores in a few words, for a progress bar."""
+        parts = self.scores or {}
+        return ", ".join(f"{part} {scores.balanced_accuracy:.3f}" for part, scores in parts.items())
+
+
+@dataclass(frozen=True)
+class Program:
+    """A run of a federation.
+
+    Attributes:
+        federation: The algorithm on its clients.
+        evaluator: What scores its readout.
+        rounds: How many.
+        clients_per_round: Drawn each round.
+        evaluate_every: Rounds between evaluations.
+        seed: Of the drawing.
+    """
+
+    federation: Federation
+    evaluator: Evaluator
+    rounds: int
+    clients_per_round: int
+    evaluate_every: int
+    seed: int
+
+    def run(
+        self,
+        state_manager: tff.program.ProgramStateManager | None = None,
+        release_managers: Sequence[tff.program.ReleaseManager] = (),
+        description: str = "Rounds",
+    ) -> tuple[Readout, list[RoundRecord]]:
+        """Runs to the last round, from the last state that was saved.
+
+        Args:
+            state_manager: Where states are kept, to take the run up again.
+            release_managers: Where the numbers of a round go.
+            description: Shown beside the progress bar.
+
+        Returns:
+            The last readout, and the records of the rounds that ran now.
+        """
+        with deferred_interrupts() as check, progress(description, self.rounds) as bar:
+            return asyncio.run(self._run(state_manager, release_managers, check, bar))
+
+    def run_in(self, folder: Path, description: str = "Rounds") -> Readout:
+        """Runs in a folder, from where an earlier run in it stopped.
+
+        There are the last state, `state/`, the numbers of every round, `metrics.csv`, and the same for TensorBoard.
+        """
+        program = load_tff().program
+        for unfinished in folder.glob("state/*_temp*"):
+            shutil.rmtree(unfinished)
+        keeper = program.FileProgramStateManager(folder / "state", prefix="round_", keep_total=1, keep_first=False)
+        table = program.CSVFileReleaseManager(folder / "metrics.csv", key_fieldname="round")
+        return self.run(keeper, [table, program.TensorBoardReleaseManager(folder / "tensorboard")], description)[0]
+
+    async def _run(
+        self, keeper: Any, release_managers: Sequence[Any], check: Callable[[], None], bar: Bar
+    ) -> tuple[Readout, list[RoundRecord]]:
+        state, done = await self._begin(keeper)
+        records: list[RoundRecord] = []
+        if not done:
+            records.append(await self._finish(RoundRecord(0, (), None, self._scores(state, 0)), release_managers))
+        bar.advance(done)
+        saved, saved_at = done, time.monotonic()
+        for number in range(done + 1, self.rounds + 1):
+            drawn = drawn_clients(self.federation.clients, self.clients_per_round, self.seed, number)
+            state, report = self.federation.next(state, drawn, number)
+            record = RoundRecord(number, tuple(drawn), report, self._scores(state, number))
+            records.append(await self._finish(record, release_managers))
+            bar.advance(note=record.note())
+            try:
+                check()
+            finally:
+                stopping = sys.exc_info()[0] is not None
+                due = number == self.rounds or time.monotonic() - saved_at > SAVE_SECONDS
+                if keeper is not None and (stopping or due) and saved < number:
+                    await keeper.save(tf.nest.flatten(state), number)
+                    saved, saved_at = number, time.monotonic()
+        return self.federation.readout(state), records
+
+    async def _begin(self, keeper: Any) -> tuple[Any, int]:
+        """The last state that was saved and its round; or the initial one."""
+        state = self.federation.initial_state()
+        if keeper is None:
+            return state, 0
+        # A list: TensorFlow 2.14 cannot save mappings and named tuples on every Python.
+        leaves, done = await keeper.load_latest(tf.nest.flatten(state))
+        return (state, 0) if leaves is None else (tf.nest.pack_sequence_as(state, leaves), done)
+
+    async def _finish(self, record: RoundRecord, release_managers: Sequence[Any]) -> RoundRecord:
+        for client in record.report.left_out if record.report else ():
+            log.warning("round %d went on without %s: an update that is not finite", record.number, client)
+        await asyncio.gather(*(manager.release(record.values(), record.number) for manager in release_managers))
+        return record
+
+    def _scores(self, state: Any, number: int) -> dict[str, Scores] | None:
+        if number % self.evaluate_every and number != self.rounds:
+            return None
+        return self.evaluator(self.federation.readout(state))

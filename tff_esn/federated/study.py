@@ -1,0 +1,96 @@
+"""A study under federated configurations: everything that runs share is made once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tff_esn.cache import Shared, fingerprint
+from tff_esn.config import FederatedConfig
+from tff_esn.federated.clients import (
+    ClientFiles,
+    check_clients,
+    client_reservoirs,
+    training_inputs,
+    write_client_states,
+    write_client_windows,
+)
+from tff_esn.federated.federation import build_federation, engine_of
+from tff_esn.federated.rounds import Evaluator, Program
+from tff_esn.model.inputs import ModelInputs
+from tff_esn.model.readout import initial_readout
+from tff_esn.reservoir.weights import ReservoirWeights
+from tff_esn.store import jsonable
+
+
+class FederatedStudy:
+    """Subjects as clients.
+
+    Args:
+        inputs: What a model sees of the subjects.
+        scratch: Folder for the clients' files, which are read by whoever computes for the clients.
+    """
+
+    def __init__(self, inputs: ModelInputs, scratch: Path) -> None:
+        self.inputs, self._scratch = inputs, scratch
+        self._drawn, self._evaluators = Shared(), Shared()
+        self._written = Shared(dropped=lambda files: shutil.rmtree(files.folder))
+
+    def program(self, config: FederatedConfig, seed: int) -> Program:
+        """The rounds of a configuration, with all that presets decide.
+
+        Args:
+            config: Its inputs are those of this study.
+            seed: Of every random choice: reservoirs, initial readout, noise, orders and drawing.
+        """
+        check_clients(config, self.inputs.split.train)
+        classes = len(self.inputs.task.classes)
+        in_graph = engine_of(config) == "graph"
+        own = self._reservoirs(config, seed)[1] if in_graph else None
+        federation = build_federation(
+            config,
+            self._files(config, seed, in_graph),
+            classes,
+            initial_readout(config.reservoir.units, classes, seed),
+            seed,
+            own,
+        )
+        return Program(
+            federation,
+            self._evaluator(config, seed),
+            config.rounds,
+            config.clients_per_round,
+            config.evaluate_every,
+            seed,
+        )
+
+    def reservoir(self, config: FederatedConfig, seed: int) -> ReservoirWeights:
+        """The server's."""
+        return self._reservoirs(config, seed)[0]
+
+    def _reservoirs(self, config: FederatedConfig, seed: int) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
+        different, inputs = config.reservoirs == "different", self.inputs
+
+        def make() -> tuple[ReservoirWeights, list[ReservoirWeights]]:
+            return client_reservoirs(config.reservoir, inputs.columns, inputs.split.train, different, seed)
+
+        key = (config.reservoir, different, seed)
+        return self._drawn.get(key, make, lambda made: made[0].recurrent_kernel.nbytes * (1 + len(made[1])))
+
+    def _evaluator(self, config: FederatedConfig, seed: int) -> Evaluator:
+        def make() -> Evaluator:
+            return Evaluator(self.inputs.states(self.reservoir(config, seed)), self.inputs.split)
+
+        return self._evaluators.get((config.reservoir, seed), make, lambda made: made.states.nbytes)
+
+    def _files(self, config: FederatedConfig, seed: int, in_graph: bool) -> ClientFiles:
+        key = (config.noise, seed, None if in_graph else (config.reservoir, config.reservoirs))
+
+        def make() -> ClientFiles:
+            inputs = training_inputs(self.inputs, config.noise, seed)
+            folder = self._scratch / fingerprint(jsonable(key))
+            if in_graph:
+                return write_client_windows(folder, inputs)
+            return write_client_states(folder, inputs, self._reservoirs(config, seed)[1])
+
+        return self._written.get(key, make, lambda made: made.bytes)
