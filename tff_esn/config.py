@@ -7,6 +7,7 @@ one of its values; `tff_esn.presets` names the combinations.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar, Union, get_args
 
@@ -282,6 +283,69 @@ class FederatedConfig:
 
 
 @dataclass(frozen=True, config=_strict)
+class SweepTable:
+    """A table of a sweep, one for each preset: the scores of the last round.
+
+    Attributes:
+        name: Of its files.
+        title: What the documents call it.
+        rows: Settings that tell its rows apart.
+        where: Values of the other settings.
+    """
+
+    name: str
+    title: str
+    rows: list[str]
+    where: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=_strict)
+class SweepFigure:
+    """A figure of a sweep, one for each preset: accuracy over rounds, validation above test.
+
+    Attributes:
+        name: Of its files.
+        title: What the documents call it.
+        columns: The setting that tells its columns apart.
+        lines: Settings that tell its lines apart.
+        where: Values of the other settings.
+        each: Settings for whose values there is a figure each.
+    """
+
+    name: str
+    title: str
+    columns: str
+    lines: list[str]
+    where: dict[str, Any] = field(default_factory=dict)
+    each: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=_strict)
+class SweepConfig:
+    """Federated runs over a grid of settings and over seeds.
+
+    Attributes:
+        kind: What `tff-esn reproduce` makes of it.
+        title: What the documents call it.
+        settings: Of every run; names as in `FederatedConfig`, with dots between the levels.
+        grid: The values of each setting that varies, in the order that tables show them.
+        presets: What a preset changes beside the features.
+        seeds: How many.
+        tables: What is shown of it.
+        figures: What is drawn of it.
+    """
+
+    kind: Literal["federated"]
+    title: str
+    settings: dict[str, Any]
+    grid: dict[str, list[Any]]
+    presets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seeds: PositiveInt = 3
+    tables: list[SweepTable] = field(default_factory=list)
+    figures: list[SweepFigure] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=_strict)
 class DemoConfig:
     """What `tff-esn demo` generates and prepares.
 
@@ -311,6 +375,32 @@ def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
         # Of a setting with several types, the names of the types are not part of its own.
         key = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "ClientSplit")))
         raise ConfigError(f"{source}: {key} = {first['input']!r}: {first['msg']}") from None
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted paths as nested tables; feature sets joined by + as lists.
+
+    >>> nested({"inputs.features": "HR+HRV", "reservoir.units": 50})
+    {'inputs': {'features': ['HR', 'HRV']}, 'reservoir': {'units': 50}}
+    """
+    tables: dict[str, Any] = {}
+    for name, value in settings.items():
+        *path, key = name.split(".")
+        table = tables
+        for part in path:
+            table = table.setdefault(part, {})
+        table[key] = value.split("+") if key == "features" else value
+    return tables
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables, later ones over earlier ones."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+            result[key] = merged(result[key], value) if both else value
+    return result
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -18,7 +18,16 @@ from pydantic.dataclasses import dataclass
 from tff_esn.cache import Cache, Shared
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.statistics import RidgeStatistics, ridge_accuracy, ridge_statistics
-from tff_esn.config import CentralConfig, ChannelConfig, InputConfig, PositiveFloat, ReservoirConfig, from_mapping
+from tff_esn.config import (
+    CentralConfig,
+    ChannelConfig,
+    InputConfig,
+    PositiveFloat,
+    ReservoirConfig,
+    from_mapping,
+    merged,
+    nested,
+)
 from tff_esn.data.prepare import Preparation
 from tff_esn.data.splits import ClientSplit, resolve_split
 from tff_esn.data.study import Study
@@ -31,7 +40,7 @@ from tff_esn.model.inputs import Examples, ModelInputs, model_inputs, prepared_f
 from tff_esn.model.readout import Readout, initial_readout
 from tff_esn.model.training import fit_readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
-from tff_esn.tuning.space import SearchSpace, merged, nested
+from tff_esn.tuning.space import SearchSpace
 
 
 def _drawn(reservoirs: Shared, config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from importlib import resources
 from math import prod
@@ -81,32 +81,6 @@ def load_space(name: str) -> SearchSpace:
 
 def _folder() -> Any:
     return resources.files("tff_esn.tuning") / "spaces"
-
-
-def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted paths as nested tables; feature sets joined by + as lists.
-
-    >>> nested({"inputs.features": "HR+HRV", "reservoir.units": 50})
-    {'inputs': {'features': ['HR', 'HRV']}, 'reservoir': {'units': 50}}
-    """
-    tables: dict[str, Any] = {}
-    for name, value in settings.items():
-        *path, key = name.split(".")
-        table = tables
-        for part in path:
-            table = table.setdefault(part, {})
-        table[key] = value.split("+") if key == "features" else value
-    return tables
-
-
-def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested tables, later ones over earlier ones."""
-    result: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-            result[key] = merged(result[key], value) if both else value
-    return result
 
 
 def as_text(values: Sequence[str] | Value) -> str:

@@ -6,11 +6,11 @@ import keras_tuner
 import pytest
 
 from tff_esn.cache import Shared
-from tff_esn.config import CentralConfig, from_mapping
+from tff_esn.config import CentralConfig, from_mapping, merged, nested
 from tff_esn.errors import ConfigError
 from tff_esn.evaluation.reported import reported
 from tff_esn.tuning.hypermodels import RidgeConfig
-from tff_esn.tuning.space import load_space, merged, nested, space_names
+from tff_esn.tuning.space import load_space, space_names
 
 
 @pytest.mark.parametrize("name", space_names())

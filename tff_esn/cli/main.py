@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn.cli import central, data, demo, deploy, federate, inspect, runs, tune
+from tff_esn.cli import central, data, demo, deploy, federate, inspect, reproduce, runs, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -43,6 +43,8 @@ app = typer.Typer(
     [cyan]tff-esn federate fedavg /path/to/WESAD[/cyan]    the readout learned by federated clients
 
     [cyan]tff-esn tune /path/to/WESAD[/cyan]           model selection over Table 6.1, then Table 6.3
+
+    [cyan]tff-esn reproduce primal-phase --data /path/to/WESAD[/cyan]    tables and figures beside the printed numbers
     """,
 )
 app.add_typer(data.app, name="data")
@@ -53,6 +55,7 @@ for command in (
     central.central,
     federate.federate,
     tune.tune,
+    reproduce.reproduce,
     deploy.export,
     deploy.predict,
 ):

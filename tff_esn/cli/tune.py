@@ -47,14 +47,14 @@ def tune(
 
     from tff_esn.cache import Cache, fingerprint
     from tff_esn.central.report import score_rows
-    from tff_esn.config import CentralConfig, from_mapping
+    from tff_esn.config import CentralConfig, from_mapping, merged, nested
     from tff_esn.console import console, output
     from tff_esn.data.hhar import is_hhar
     from tff_esn.store import RunStore
     from tff_esn.tuning.report import search_table
     from tff_esn.tuning.search import search
     from tff_esn.tuning.setup import gradient_hypermodel, ridge_hypermodel
-    from tff_esn.tuning.space import load_space, merged, nested
+    from tff_esn.tuning.space import load_space
 
     chosen = load_space(space)
     cache, seed = Cache(settings(context).cache), settings(context).seed

@@ -36,12 +36,15 @@ def printed_scores(config: FederatedConfig, part: str) -> dict[str, float]:
     return {} if value is None else {"accuracy": value, "f1_micro": value}
 
 
-def majority_rows(evaluator: Evaluator, classes: int) -> list[ScoreRow]:
-    """The model that always answers the class that most training examples have."""
+def majority_of(evaluator: Evaluator, classes: int) -> dict[str, Scores]:
+    """Scores of the model that always answers the class that most training examples have, by part."""
     train = evaluator.labels("train")
-    return [
-        ScoreRow("majority class", part, [majority(evaluator.labels(part), train, classes)]) for part in evaluator.parts
-    ]
+    return {part: majority(evaluator.labels(part), train, classes) for part in evaluator.parts}
+
+
+def majority_rows(evaluator: Evaluator, classes: int) -> list[ScoreRow]:
+    """The same as rows of a table."""
+    return [ScoreRow("majority class", part, [scores]) for part, scores in majority_of(evaluator, classes).items()]
 
 
 def score_rows(name: str, scores: Sequence[Mapping[str, Scores]], config: FederatedConfig) -> list[ScoreRow]:

@@ -1,0 +1,106 @@
+"""`tff-esn reproduce`: tables and figures of the documents, each a named run."""
+
+# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from tff_esn.cli.data import Jobs, Labels
+from tff_esn.cli.options import settings
+from tff_esn.cli.runs import Runs
+from tff_esn.cli.steps import print_scores
+
+if TYPE_CHECKING:
+    from tff_esn.federated.results import SweepResults
+    from tff_esn.store import Run
+
+
+def reproduce(
+    context: typer.Context,
+    names: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[NAME]...", help="Named runs, or TOML files of your own.")
+    ] = None,
+    data: Annotated[
+        Optional[Path], typer.Option(help="Folder of the study.", show_default="generated subjects")
+    ] = None,
+    seeds: Annotated[
+        Optional[int], typer.Option(min=1, help="Seeds, from --seed on.", show_default="the run's")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the named runs and exit.")] = False,
+    labels: Labels = None,
+    jobs: Jobs = None,
+    runs: Runs = None,
+) -> None:
+    """Run tables and figures of the documents over seeds, beside the printed numbers.
+
+    Finished parts are kept: stopped, the same command goes on where it stopped, and with more
+    seeds only these are run. Writes a run folder with tables, curves and figures.
+    """
+    from tff_esn.console import output
+    from tff_esn.errors import ConfigError
+    from tff_esn.runs.named import load_run, run_names
+
+    described = {name: load_run(name) for name in (run_names() if list_ else names or [])}
+    if list_:
+        for name, description in described.items():
+            output.print(f"[cyan]{name}[/]  {description['title']}", soft_wrap=True)
+        return
+    if not described:
+        raise ConfigError(f"no run named; expected some of {', '.join(run_names())}, or a .toml file")
+    for name, description in described.items():
+        _reproduce(context, name, description, data, seeds, labels, jobs, runs)
+
+
+def _reproduce(
+    context: typer.Context,
+    name: str,
+    description: dict[str, Any],
+    data: Optional[Path],
+    seeds: Optional[int],
+    labels: Optional[Path],
+    jobs: Optional[int],
+    runs: Optional[Path],
+) -> None:
+    from dataclasses import asdict
+
+    from tff_esn.cache import Cache
+    from tff_esn.config import SweepConfig, from_mapping
+    from tff_esn.console import console
+    from tff_esn.data.synthetic.wesad import ensure_wesad
+    from tff_esn.federated.results import SweepResults, majority_scores
+    from tff_esn.federated.sweep import Source, cells_of, run_cells
+    from tff_esn.store import RunStore
+
+    sweep = from_mapping(SweepConfig, description, name)
+    first, cache = settings(context).seed, Cache(settings(context).cache)
+    count = seeds or sweep.seeds
+    cells = cells_of(sweep, range(first, first + count), name)
+    source = Source(data or ensure_wesad(cache.folder, jobs=jobs), cache.folder, labels)
+    with RunStore(runs).create(
+        "reproduce", {**asdict(sweep), "study": str(source.study), "seeds": count}, first
+    ) as run:
+        results = SweepResults(sweep, run_cells(cells, source, jobs), majority_scores(cells, source))
+        _write(run, results)
+        run.finish({"runs": len(cells)})
+    for table in sweep.tables:
+        for preset in results.presets:
+            print_scores(f"{table.title}, preset {preset}, {count} seeds", results.table(table, preset), source.study)
+    console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+
+
+def _write(run: "Run", results: "SweepResults") -> None:
+    from tff_esn.evaluation.figures import draw_panels
+    from tff_esn.evaluation.score_tables import to_csv, to_markdown
+
+    run.write_text("curves.csv", results.curves_csv())
+    for preset in results.presets:
+        for table in results.sweep.tables:
+            rows = results.table(table, preset)
+            to_csv(rows, run.path(f"{table.name}-{preset}.csv"))
+            run.write_text(f"{table.name}-{preset}.md", to_markdown(rows))
+        for figure in results.sweep.figures:
+            for chosen in results.figures(figure):
+                name = "-".join([figure.name, *map(str, chosen), preset])
+                title = ", ".join([figure.title, *map(str, chosen), f"preset {preset}"])
+                draw_panels(run.path(f"{name}.png"), title, results.panels(figure, preset, chosen), "accuracy")

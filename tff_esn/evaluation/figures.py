@@ -1,0 +1,69 @@
+"""Figures as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.files import atomic_write
+
+
+@dataclass(frozen=True)
+class Line:
+    """A quantity over rounds.
+
+    Attributes:
+        rounds: `(n,)`.
+        values: `(seeds, n)`; the line is their mean, the band around it reaches from the least to the largest.
+    """
+
+    rounds: NDArray
+    values: NDArray
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines by name on the same axes, with constant ones to compare them with."""
+
+    title: str
+    lines: Mapping[str, Line]
+    levels: Mapping[str, float]
+
+
+def draw_panels(path: Path, title: str, panels: Sequence[Sequence[Panel]], quantity: str) -> None:
+    """Draws rows of panels with one legend, as a PNG or whatever the path's ending says."""
+    from matplotlib.figure import Figure
+
+    rows, columns = len(panels), len(panels[0])
+    figure = Figure(figsize=(5.2 * columns, 3.2 * rows + 0.9), layout="constrained")
+    axes = np.atleast_2d(figure.subplots(rows, columns, sharex=True, sharey=True))
+    for row, own in zip(axes, panels):
+        for axis, panel in zip(row, own):
+            for (name, line), color in zip(panel.lines.items(), _colors()):
+                axis.plot(line.rounds, line.values.mean(axis=0), label=name, color=color, linewidth=1.4)
+                axis.fill_between(
+                    line.rounds, line.values.min(axis=0), line.values.max(axis=0), color=color, alpha=0.12
+                )
+            for (name, level), style in zip(panel.levels.items(), (":", "--", "-.")):
+                axis.axhline(level, label=name, color="black", linewidth=1, linestyle=style)
+            axis.set_title(panel.title, fontsize=10)
+            axis.set_ylim(0, 1)
+            axis.grid(alpha=0.25)
+    for axis in axes[-1]:
+        axis.set_xlabel("round")
+    for axis in axes[:, 0]:
+        axis.set_ylabel(quantity)
+    figure.suptitle(title)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    with atomic_write(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=110)
+
+
+def _colors() -> list[str]:
+    # Okabe and Ito's, told apart by colour-blind readers too.
+    return ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#999933", "#882255"]

@@ -1,0 +1,174 @@
+"""Federated runs over a grid of settings and over seeds, each kept as soon as it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from importlib import metadata
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.cache import Cache, fingerprint
+from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, from_mapping, merged, nested
+from tff_esn.data.study import open_study
+from tff_esn.errors import ConfigError, TffEsnError
+from tff_esn.evaluation.metrics import METRICS, Scores
+from tff_esn.federated.clients import check_clients
+from tff_esn.federated.federation import engine_of
+from tff_esn.federated.rounds import PARTS
+from tff_esn.federated.study import FederatedStudy
+from tff_esn.model.inputs import ModelInputs, model_inputs, prepared_features
+from tff_esn.parallel import map_unordered
+from tff_esn.presets import settled
+from tff_esn.store import jsonable
+
+#: Part of every key: raise it when a result changes.
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep.
+
+    Attributes:
+        config: Its settings, with all that presets decide.
+        seed: Of every random choice.
+    """
+
+    config: FederatedConfig
+    seed: int
+
+    def __str__(self) -> str:
+        config = self.config
+        return f"{config.algorithm}-{config.server_learning_rate} {config.inputs.preset}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What came out of a run.
+
+    Attributes:
+        rounds: The rounds that were evaluated; 0 is before the first.
+        curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `METRICS`.
+        scores: Of the last round, by part.
+        single_class: `(rounds, parts)`: whether every answer was the same.
+    """
+
+    rounds: NDArray[np.int64]
+    curves: NDArray[np.float64]
+    scores: Mapping[str, Scores]
+    single_class: NDArray[np.bool_]
+
+    def curve(self, part: str, metric: str) -> NDArray[np.float64]:
+        """A metric on a part, round by round."""
+        return self.curves[:, PARTS.index(part), METRICS.index(metric)]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a sweep's subjects are, and where finished work is kept."""
+
+    study: Path
+    cache: Path
+    labels: Path | None = None
+
+    def inputs(self, config: InputConfig, jobs: int | None = 1) -> tuple[ModelInputs, str]:
+        """What a model sees of the study, and the name of that content."""
+        preparation = prepared_features(open_study(self.study, self.labels), config, Cache(self.cache), jobs)
+        return model_inputs(preparation, config), fingerprint(sorted(preparation.keys.items()))
+
+
+def cells_of(sweep: SweepConfig, seeds: Sequence[int], source: str) -> list[Cell]:
+    """Every run of a sweep, so ordered that neighbours share reservoirs and states."""
+    configs = []
+    for values in product(*sweep.grid.values()):
+        chosen = nested({**sweep.settings, **dict(zip(sweep.grid, values))})
+        preset = chosen.get("inputs", {}).get("preset", InputConfig.preset)
+        overridden = merged(chosen, nested(sweep.presets.get(preset, {})))
+        config = settled(from_mapping(FederatedConfig, overridden, source))
+        engine_of(config)
+        configs.append(config)
+    cells = [Cell(config, seed) for seed in seeds for config in configs]
+    return sorted(
+        cells, key=lambda cell: (cell.config.inputs.preset, cell.seed, str(cell.config.noise), cell.config.reservoirs)
+    )
+
+
+def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> dict[Cell, CellResult]:
+    """Runs those of the cells that are not kept yet; an interrupt loses those under way only."""
+    cache = Cache(source.cache)
+    contents = {}
+    for config in {cell.config.inputs: cell.config for cell in cells}.values():
+        inputs, contents[config.inputs] = source.inputs(config.inputs, jobs)
+        check_clients(config, inputs.split.train)
+    keys = {cell: _key(cell, contents[cell.config.inputs]) for cell in cells}
+    results = {cell: _load(cache, keys[cell]) for cell in cells}
+    missing = [cell for cell in cells if results[cell] is None]
+    with cache.scratch() as scratch:
+        work = partial(_run_and_keep, source, scratch, {cell: keys[cell] for cell in missing})
+        with closing(map_unordered(work, missing, jobs=jobs, description="Federated runs")) as outcomes:
+            for cell, outcome in outcomes:
+                if isinstance(outcome, TffEsnError):
+                    raise outcome
+                results[cell] = outcome
+    return {cell: result for cell, result in results.items() if result is not None}
+
+
+def _key(cell: Cell, content: str) -> str:
+    versions = [metadata.version(name) for name in ("tensorflow", "tensorflow-federated", "numpy")]
+    return fingerprint(jsonable([VERSION, asdict(cell.config), cell.seed, content, versions]))
+
+
+def _load(cache: Cache, key: str) -> CellResult | None:
+    arrays = cache.load("federated", key)
+    if arrays is None:
+        return None
+    scores = {part: Scores(**values) for part, values in json.loads(str(arrays["scores"])).items()}
+    return CellResult(arrays["rounds"], arrays["curves"], scores, arrays["single_class"])
+
+
+def _run_and_keep(source: Source, scratch: Path, keys: Mapping[Cell, str], cell: Cell) -> CellResult:
+    result = run_cell(_study(source, scratch, cell.config.inputs), cell)
+    scores = json.dumps({part: asdict(values) for part, values in result.scores.items()})
+    Cache(source.cache).store(
+        "federated",
+        keys[cell],
+        {
+            "rounds": result.rounds,
+            "curves": result.curves,
+            "single_class": result.single_class,
+            "scores": np.array(scores),
+        },
+    )
+    return result
+
+
+@lru_cache(maxsize=2)
+def _study(source: Source, scratch: Path, config: InputConfig) -> FederatedStudy:
+    """A study of this process, whose clients' files nobody else writes."""
+    import os
+
+    return FederatedStudy(source.inputs(config)[0], scratch / str(os.getpid()))
+
+
+def run_cell(study: FederatedStudy, cell: Cell) -> CellResult:
+    """One run, all its rounds in memory."""
+    _, records = study.program(cell.config, cell.seed).run(description="")
+    evaluated = [record for record in records if record.scores is not None]
+    parts = [part for part in PARTS if part in (evaluated[0].scores or {})]
+    if parts != list(PARTS):
+        raise ConfigError(f"a split with {', '.join(parts)} alone; a sweep expected {', '.join(PARTS)}")
+    table: list[list[Any]] = [[(record.scores or {})[part] for part in PARTS] for record in evaluated]
+    return CellResult(
+        np.array([record.number for record in evaluated]),
+        np.array([[[getattr(one, metric) for metric in METRICS] for one in row] for row in table]),
+        dict(zip(PARTS, table[-1])),
+        np.array([[one.single_class is not None for one in row] for row in table]),
+    )
