@@ -258,16 +258,18 @@ class FederatedConfig:
             `builtin`: TFF's own process, fed with the same states. `graph`: TFF's own process (for FedCurv ours)
             with the reservoir inside the model. None for the fastest that the algorithm has.
         reservoirs: Clients have the `same` reservoir as the server, or `different` ones, each its own.
-        readout: A client's local training; None for that of the inputs' preset.
+        preset: What decides on the local training and on FedCurv where they are not given; the inputs have their own.
+        readout: A client's local training; None for the preset's.
         server_learning_rate: Of the server's SGD; with 1 the server's weights are the clients' mean.
         rounds: How many.
         clients_per_round: Drawn anew each round.
         evaluate_every: Rounds between evaluations; the last round is always evaluated.
         proximal_strength: FedProx's mu.
-        fedcurv: FedCurv's switches; None for those of the inputs' preset.
+        fedcurv: FedCurv's switches; None for the preset's.
     """
 
     algorithm: Algorithm = "fedavg"
+    preset: Literal["thesis", "corrected"] = "thesis"
     engine: Optional[Literal["states", "builtin", "graph"]] = None
     inputs: InputConfig = InputConfig()
     reservoir: ReservoirConfig = ReservoirConfig(kind="tfa", recurrent_connectivity=0.1)
@@ -329,7 +331,7 @@ class SweepConfig:
         title: What the documents call it.
         settings: Of every run; names as in `FederatedConfig`, with dots between the levels.
         grid: The values of each setting that varies, in the order that tables show them.
-        presets: What a preset changes beside the features.
+        presets: What a preset changes beside the switches.
         seeds: How many.
         tables: What is shown of it.
         figures: What is drawn of it.

@@ -71,6 +71,6 @@ PRESETS = {preset.name: preset for preset in (THESIS, CORRECTED)}
 
 
 def settled(config: FederatedConfig) -> FederatedConfig:
-    """A configuration with what it leaves open as its inputs' preset has it."""
-    preset = PRESETS[config.inputs.preset]
+    """A configuration with what it leaves open as its preset has it."""
+    preset = PRESETS[config.preset]
     return replace(config, readout=config.readout or preset.local, fedcurv=config.fedcurv or preset.fedcurv)

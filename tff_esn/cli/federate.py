@@ -24,6 +24,10 @@ def federate(
     ],
     folder: Folder,
     preset: PresetName = "thesis",
+    input_preset: Annotated[
+        Optional[Literal["thesis", "corrected"]],
+        typer.Option(help="Preset of the features alone.", show_default="as --preset"),
+    ] = None,
     features: Features = "pEDA",
     reading: Reading = "window",
     window: HrvWindow = 25.0,
@@ -84,9 +88,10 @@ def federate(
     if config is not None:
         given, source = {**read_toml(config), "algorithm": algorithm}, str(config)
     else:
-        inputs_given = {"preset": preset, "features": features.split(","), "reading": reading}
+        inputs_given = {"preset": input_preset or preset, "features": features.split(","), "reading": reading}
         given = {
             "algorithm": algorithm,
+            "preset": preset,
             "engine": engine,
             "inputs": {**inputs_given, "hrv_window": window, "split": split},
             "reservoirs": reservoirs,
@@ -134,5 +139,5 @@ def _title(config: "FederatedConfig", seed: int) -> str:
     features = "+".join(config.inputs.features)
     return (
         f"{config.rounds} rounds of {config.clients_per_round} clients, {config.reservoirs} reservoirs{noise}, "
-        f"{features}, preset {config.inputs.preset}, seed {seed}"
+        f"{features}, preset {config.preset}, seed {seed}"
     )

@@ -113,11 +113,15 @@ def assessed(
 
 
 def print_scores(title: str, rows: Sequence[ScoreRow], folder: Path) -> None:
-    """Prints a table of scores, and says of generated subjects that they are."""
+    """Prints a table of scores, and says of generated subjects that they are.
+
+    Without micro-averaged F1, which is the accuracy: long names need its room.
+    """
     from tff_esn.console import output
     from tff_esn.data.synthetic import is_generated
+    from tff_esn.evaluation.metrics import METRICS
     from tff_esn.evaluation.score_tables import score_table
 
-    output.print(score_table(title, rows))
+    output.print(score_table(title, rows, [metric for metric in METRICS if metric != "f1_micro"]))
     if is_generated(folder):
         output.print("[yellow]Generated subjects: these are not the study's numbers.")

@@ -111,16 +111,19 @@ def build_federation(
     return BuiltinFederation(config, files, work, start, seed, reservoirs)
 
 
-class _Clients:
-    """What a round is told of each client."""
+class _OnFiles:
+    """A federation whose clients' examples are files."""
 
-    def __init__(self, files: ClientFiles, epochs: int, seed: int) -> None:
-        self.files, self.epochs, self.seed = files, epochs, seed
-        self.number = {client: i for i, client in enumerate(files.clients)}
+    def __init__(self, files: ClientFiles, work: LocalWork, seed: int) -> None:
+        self.clients, self.work = files.clients, work
+        self.row = {client: i for i, client in enumerate(files.clients)}
+        self._files, self._seed = files, seed
 
     def client(self, name: str, round_number: int, own: Any) -> Client:
-        order = np.array([seed_for(self.seed, "order", name), round_number * self.epochs], np.int32)
-        return Client(str(self.files.path(name)), order, np.int32(self.number[name]), own)
+        """What a round is told of a client."""
+        first = round_number * self.work.readout.epochs
+        order = np.array([seed_for(self._seed, "order", name), first], np.int32)
+        return Client(str(self._files.path(name)), order, np.int32(self.row[name]), own)
 
 
 class ReadoutState(NamedTuple):
@@ -135,7 +138,7 @@ class ReadoutState(NamedTuple):
     own: Any
 
 
-class ReadoutFederation:
+class ReadoutFederation(_OnFiles):
     """The project's own process."""
 
     def __init__(
@@ -147,15 +150,14 @@ class ReadoutFederation:
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
     ) -> None:
-        self.clients = files.clients
+        super().__init__(files, work, seed)
+        self.objective = _objective(config)
         self._config, self._start = config, start
-        self._described = _Clients(files, work.readout.epochs, seed)
-        self._objective = _objective(config)
         if reservoirs is None:
-            self._process = _kept_process(_without_rates(work), _without_rates(self._objective))
+            self._process = _kept_process(_without_rates(work), _without_rates(self.objective))
         else:
             features = _InGraph(tuple(reservoirs), files.shape)
-            self._process = build_readout_process(replace(work, features=features), self._objective)
+            self._process = build_readout_process(replace(work, features=features), self.objective)
 
     def initial_state(self) -> ReadoutState:
         """The initial readout, with the learning rates of the configuration."""
@@ -165,16 +167,16 @@ class ReadoutFederation:
         server = state._replace(
             weights=weights,
             optimizer={**state.optimizer, "learning_rate": np.float32(config.server_learning_rate)},
-            objective=_arrays(self._objective.initialize(weights)),
+            objective=_arrays(self.objective.initialize(weights)),
             learning_rate=np.float32(config.readout.learning_rate),
         )
         return ReadoutState(server, self._silence())
 
     def next(self, state: ReadoutState, drawn: Sequence[str], round_number: int) -> tuple[ReadoutState, RoundReport]:
         """One round of the drawn clients."""
-        rows = [self._described.number[name] for name in drawn]
+        rows = [self.row[name] for name in drawn]
         clients = [
-            self._described.client(name, round_number, tf.nest.map_structure(lambda all_, i=row: all_[i], state.own))
+            self.client(name, round_number, tf.nest.map_structure(lambda all_, i=row: all_[i], state.own))
             for name, row in zip(drawn, rows)
         ]
         server, told = self._process.next(state.server, clients)
@@ -188,11 +190,11 @@ class ReadoutFederation:
         return Readout(*(np.asarray(part) for part in state.server.weights))
 
     def _silence(self) -> Any:
-        silence = self._objective.silence(Weights(self._start.kernel, self._start.bias))
+        silence = self.objective.silence(Weights(self._start.kernel, self._start.bias))
         return tf.nest.map_structure(lambda part: np.zeros((len(self.clients), *part.shape), np.float32), silence)
 
 
-class BuiltinFederation:
+class BuiltinFederation(_OnFiles):
     """TFF's own process."""
 
     def __init__(
@@ -204,9 +206,8 @@ class BuiltinFederation:
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
     ) -> None:
-        self.clients = files.clients
-        self._work, self._shape = work, None if reservoirs is None else files.shape
-        self._described = _Clients(files, work.readout.epochs, seed)
+        super().__init__(files, work, seed)
+        self._shape = None if reservoirs is None else files.shape
         self._examples = dict(zip(files.clients, files.examples))
         steps = files.shape[0]
         self._process = build_builtin_process(config, model_function(work, start, reservoirs, steps))
@@ -217,10 +218,10 @@ class BuiltinFederation:
 
     def next(self, state: Any, drawn: Sequence[str], round_number: int) -> tuple[Any, RoundReport]:
         """One round of the drawn clients."""
-        clients = [self._described.client(name, round_number, ()) for name in drawn]
-        output = self._process.next(state, [client_dataset(client, self._work, self._shape) for client in clients])
+        clients = [self.client(name, round_number, ()) for name in drawn]
+        output = self._process.next(state, [client_dataset(client, self.work, self._shape) for client in clients])
         train = output.metrics["client_work"]["train"]
-        counted = int(train["num_examples"]) // self._work.readout.epochs
+        counted = int(train["num_examples"]) // self.work.readout.epochs
         # TFF forgets the metrics of clients whose update is not finite, and does not say who they are.
         missing = sum(self._examples[name] for name in drawn) - counted
         left_out = (f"clients with {missing} examples",) if missing else ()

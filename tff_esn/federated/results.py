@@ -49,11 +49,11 @@ class SweepResults:
     @property
     def presets(self) -> tuple[str, ...]:
         """Those that were run."""
-        return tuple(dict.fromkeys(cell.config.inputs.preset for cell in self.results))
+        return tuple(dict.fromkeys(cell.config.preset for cell in self.results))
 
     def table(self, table: SweepTable, preset: str) -> list[ScoreRow]:
         """The rows of a table: the majority class, then every setting, all seeds in a row."""
-        groups = self._groups(table.rows, {**table.where, "inputs.preset": preset})
+        groups = self._groups(table.rows, {**table.where, "preset": preset})
         rows = [ScoreRow(_MAJORITY, part, [self.majority[preset][part]]) for part in SHOWN]
         for part, (values, group) in product(SHOWN, groups.items()):
             scores = [result.scores[part] for result in group.values()]
@@ -69,7 +69,7 @@ class SweepResults:
             preset: The preset.
             chosen: Values of the settings for which there is a figure each.
         """
-        where = {**figure.where, **dict(zip(figure.each, chosen)), "inputs.preset": preset}
+        where = {**figure.where, **dict(zip(figure.each, chosen)), "preset": preset}
         return [
             [
                 Panel(
@@ -132,10 +132,9 @@ class SweepResults:
 def majority_scores(cells: Sequence[Cell], source: Source) -> dict[str, dict[str, Scores]]:
     """Scores of the class that most training examples have, by preset and part."""
     scores: dict[str, dict[str, Scores]] = {}
-    for config in {cell.config.inputs.preset: cell.config.inputs for cell in cells}.values():
+    for preset, config in {cell.config.preset: cell.config.inputs for cell in cells}.items():
         inputs, _ = source.inputs(config)
-        evaluator = Evaluator(inputs.features(), inputs.split)
-        scores[config.preset] = majority_of(evaluator, len(inputs.task.classes))
+        scores[preset] = majority_of(Evaluator(inputs.features(), inputs.split), len(inputs.task.classes))
     return scores
 
 

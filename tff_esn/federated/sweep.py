@@ -47,7 +47,7 @@ class Cell:
 
     def __str__(self) -> str:
         config = self.config
-        return f"{config.algorithm}-{config.server_learning_rate} {config.inputs.preset}, seed {self.seed}"
+        return f"{config.algorithm}-{config.server_learning_rate} {config.preset}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,17 @@ def cells_of(sweep: SweepConfig, seeds: Sequence[int], source: str) -> list[Cell
     configs = []
     for values in product(*sweep.grid.values()):
         chosen = nested({**sweep.settings, **dict(zip(sweep.grid, values))})
-        preset = chosen.get("inputs", {}).get("preset", InputConfig.preset)
-        overridden = merged(chosen, nested(sweep.presets.get(preset, {})))
+        overridden = merged(chosen, nested(sweep.presets.get(chosen.get("preset", FederatedConfig.preset), {})))
         config = settled(from_mapping(FederatedConfig, overridden, source))
         engine_of(config)
         configs.append(config)
     cells = [Cell(config, seed) for seed in seeds for config in configs]
-    return sorted(
-        cells, key=lambda cell: (cell.config.inputs.preset, cell.seed, str(cell.config.noise), cell.config.reservoirs)
-    )
+    return sorted(cells, key=_sharing)
+
+
+def _sharing(cell: Cell) -> tuple[Any, ...]:
+    config = cell.config
+    return str(config.inputs), str(config.reservoir), cell.seed, str(config.noise), config.reservoirs
 
 
 def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> dict[Cell, CellResult]:
