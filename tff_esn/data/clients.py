@@ -67,21 +67,36 @@ def write_clients(
         write_examples(folder / f"{subject}.f32", values[kept], labels[kept])
 
 
-def write_examples(file: Path, values: NDArray, labels: NDArray) -> None:
-    """Writes examples as rows of float32, the label in the last column."""
-    rows = np.empty((len(values), math.prod(values.shape[1:]) + 1), np.float32)
-    rows[:, :-1] = values.reshape(len(values), -1)
-    rows[:, -1] = labels
+def write_examples(file: Path, values: NDArray, labels: NDArray, rows: int | None = None) -> None:
+    """Writes examples as float32: all values, then all labels.
+
+    Args:
+        file: Where to.
+        values: `(examples, ...)`.
+        labels: `(examples,)`.
+        rows: Number of examples to fill up to, with zeros of label `FILLING`, so that files have one shape.
+    """
+    rows = len(values) if rows is None else rows
+    filled = np.zeros((rows, math.prod(values.shape[1:])), np.float32)
+    filled[: len(values)] = values.reshape(len(values), -1)
+    filled_labels = np.full(rows, FILLING, np.float32)
+    filled_labels[: len(labels)] = labels
     with atomic_write(file) as out:
-        out.write(rows.tobytes())
+        out.write(filled.tobytes())
+        out.write(filled_labels.tobytes())
 
 
-def read_examples(path: tf.Tensor, columns: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The `(examples, columns)` values and the `(examples,)` labels of a file, read inside a graph."""
+def read_examples(path: tf.Tensor, columns: int, rows: int | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    """The `(rows, columns)` values and the `(rows,)` labels of a file, read inside a graph.
+
+    With the number of rows given the shapes are known before the file is.
+    """
     import tensorflow as tf
 
-    rows = tf.reshape(tf.io.decode_raw(tf.io.read_file(path), tf.float32), (-1, columns + 1))
-    return rows[:, :-1], tf.cast(rows[:, -1], tf.int32)
+    content = tf.io.decode_raw(tf.io.read_file(path), tf.float32)
+    count = tf.size(content) // (columns + 1) if rows is None else rows
+    # Both parts are runs of the file, which TensorFlow takes without a copy.
+    return tf.reshape(content[: count * columns], (count, columns)), tf.cast(content[count * columns :], tf.int32)
 
 
 def client_data(folder: Path, clients: Sequence[str], steps: int, columns: int) -> tff.simulation.datasets.ClientData:
@@ -131,5 +146,7 @@ def batched(
     return clients.preprocess(prepare)
 
 
+#: Label of what only fills up a file.
+FILLING = -1
 #: More than any subject's examples, so that a shuffle is a whole one.
 _SHUFFLE_BUFFER = 100_000

@@ -173,10 +173,12 @@ def client_dataset(client: Client, work: LocalWork, shape: tuple[int, ...] | Non
     readout = work.readout
 
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        values, labels = read_examples(client.path, work.columns)
+        values, labels = read_examples(client.path, work.columns, work.rows)
+        count = tf.math.count_nonzero(labels >= 0)
         if readout.order == "shuffled":
-            order = shuffled_order(tf.size(labels), tf.stack([client.seed[0], client.seed[1] + number]))
+            order = shuffled_order(labels, tf.stack([client.seed[0], client.seed[1] + number]))
             values, labels = tf.gather(values, order), tf.gather(labels, order)
+        values, labels = values[:count], labels[:count]
         inputs: Any = values
         if shape is not None:
             inputs = (tf.reshape(values, (-1, *shape)), tf.fill((tf.size(labels),), client.reservoir))

@@ -24,12 +24,14 @@ class ClientFiles:
         folder: Where the files are.
         clients: The clients.
         examples: How many each has.
+        rows: Of each file: examples, and what fills up to the most of them in whole batches.
         shape: Of an example: `(units,)` for states, `(steps, columns)` for windows.
     """
 
     folder: Path
     clients: tuple[str, ...]
     examples: tuple[int, ...]
+    rows: int
     shape: tuple[int, ...]
 
     def path(self, client: str) -> Path:
@@ -61,7 +63,9 @@ def training_inputs(inputs: ModelInputs, config: NoiseConfig, seed: int) -> Mode
     return own.with_noise(InputNoise(config.standard_deviation, config.clients or clients, seed))
 
 
-def write_client_states(folder: Path, inputs: ModelInputs, reservoirs: Sequence[ReservoirWeights]) -> ClientFiles:
+def write_client_states(
+    folder: Path, inputs: ModelInputs, reservoirs: Sequence[ReservoirWeights], batch_size: int
+) -> ClientFiles:
     """Writes the states of each client in its own reservoir."""
     examples: dict[str, Examples] = {}
     if all(weights is reservoirs[0] for weights in reservoirs):
@@ -69,22 +73,24 @@ def write_client_states(folder: Path, inputs: ModelInputs, reservoirs: Sequence[
     else:
         for client, weights in zip(inputs.windows, reservoirs):
             examples.update(inputs.of([client]).states(weights))
-    return _write(folder, inputs, examples)
+    return _write(folder, inputs, examples, batch_size)
 
 
-def write_client_windows(folder: Path, inputs: ModelInputs) -> ClientFiles:
+def write_client_windows(folder: Path, inputs: ModelInputs, batch_size: int) -> ClientFiles:
     """Writes the windows of each client, for a reservoir in the graph."""
     if inputs.reading != "window":
         raise ConfigError(f"reading = {inputs.reading!r} with a reservoir in the graph; expected reading = 'window'")
-    return _write(folder, inputs, inputs.sequences())
+    return _write(folder, inputs, inputs.sequences(), batch_size)
 
 
-def _write(folder: Path, inputs: ModelInputs, examples: dict[str, Examples]) -> ClientFiles:
+def _write(folder: Path, inputs: ModelInputs, examples: dict[str, Examples], batch_size: int) -> ClientFiles:
     for client, own in examples.items():
         _check(client, own, inputs)
-        write_examples(folder / f"{client}.f32", own.values, own.labels)
-    shape = next(iter(examples.values())).values.shape[1:]
-    return ClientFiles(folder, tuple(examples), tuple(len(own.labels) for own in examples.values()), shape)
+    counts = tuple(len(own.labels) for own in examples.values())
+    rows = -(-max(counts) // batch_size) * batch_size
+    for client, own in examples.items():
+        write_examples(folder / f"{client}.f32", own.values, own.labels, rows)
+    return ClientFiles(folder, tuple(examples), counts, rows, next(iter(examples.values())).values.shape[1:])
 
 
 def _check(client: str, own: Examples, inputs: ModelInputs) -> None:

@@ -102,7 +102,7 @@ def build_federation(
         columns=int(np.prod(files.shape)),
         units=len(start.kernel),
         classes=classes,
-        capacity=-(-max(files.examples) // readout.batch_size),
+        rows=files.rows,
         readout=readout,
         weighting="uniform" if uniform else "examples",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -100,7 +100,7 @@ class LocalWork:
         columns: Values of an example in a client's file.
         units: Of the reservoir.
         classes: Number of classes.
-        capacity: Batches of the client that has most.
+        rows: Of every client's file: the examples of the client that has most, filled up to whole batches.
         readout: How a client trains.
         weighting: Of the clients' updates: `uniform`, or by `examples`.
         features: The states of the values in a file, given the client's reservoir; None where the files hold states.
@@ -109,7 +109,7 @@ class LocalWork:
     columns: int
     units: int
     classes: int
-    capacity: int
+    rows: int
     readout: ReadoutConfig
     weighting: str = "examples"
     features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
@@ -131,18 +131,39 @@ class LocalTraining:
         self.work, self.objective = work, objective
         self.optimizer = OPTIMIZERS[work.readout.optimizer]
         self._epoch = build_epoch(self.optimizer, objective)
+        # All that follows the reading is one XLA program: its shapes are those of every client.
+        self._compiled = tf.function(self._train, jit_compile=True)
 
     def __call__(self, weights: Weights, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
         """Reads the client's file, trains from the server's weights, and judges what came out."""
-        values, labels = read_examples(client.path, self.work.columns)
-        states = values if self.work.features is None else self.work.features(values, client.reservoir)
-        memory = self.objective.start(server, client.own, weights)
+        work = self.work
+        values, labels = read_examples(client.path, work.columns, work.rows)
+        states = values if work.features is None else work.features(values, client.reservoir)
+        orders: list[Any] = [None] * work.readout.epochs
+        if work.readout.order == "shuffled":
+            # Outside of the program: XLA draws other random numbers than TensorFlow itself.
+            seeds = (client.seed + tf.constant([0, epoch]) for epoch in range(work.readout.epochs))
+            orders = [shuffled_order(labels, seed) for seed in seeds]
+        return self._compiled(weights, learning_rate, server, client.own, states, labels, orders)
+
+    def _train(
+        self,
+        weights: Weights,
+        learning_rate: tf.Tensor,
+        server: Any,
+        own: Any,
+        states: tf.Tensor,
+        labels: tf.Tensor,
+        orders: Sequence[Any],
+    ) -> ClientResult:
+        readout, classes = self.work.readout, self.work.classes
+        memory = self.objective.start(server, own, weights)
         progress = Progress(weights, self.optimizer.initialize(weights), memory, tf.constant(0.0))
-        for epoch in range(self.work.readout.epochs):
-            batches, count = self._batches(states, labels, client.seed + tf.constant([0, epoch]))
+        for order in orders:
+            batches, count = batches_of(states, labels, readout.batch_size, classes, readout.class_weight, order)
             progress = self._epoch(batches, count, progress, learning_rate)
         message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
-        return self._judged(weights, progress, message, tf.cast(tf.size(labels), tf.float32))
+        return self._judged(weights, progress, message, tf.reduce_sum(batches.examples))
 
     def _judged(self, weights: Weights, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
         update = tf.nest.map_structure(tf.subtract, progress.weights, weights)
@@ -158,19 +179,6 @@ class LocalTraining:
         weight = examples if self.work.weighting == "examples" else tf.constant(1.0)
         update, weight, message = tf.nest.map_structure(if_finite, (update, weight, message))
         return ClientResult(update, weight, message, diagnostics)
-
-    def _batches(self, states: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor) -> tuple[Batch, tf.Tensor]:
-        work, readout = self.work, self.work.readout
-        order = shuffled_order(tf.shape(labels)[0], seed) if readout.order == "shuffled" else None
-        return batches_of(
-            states,
-            labels,
-            size=readout.batch_size,
-            capacity=work.capacity,
-            classes=work.classes,
-            class_weight=readout.class_weight,
-            order=order,
-        )
 
 
 def _joined(batches: Batch) -> Batch:

@@ -84,13 +84,15 @@ class FederatedStudy:
         return self._evaluators.get((config.reservoir, seed), make, lambda made: made.states.nbytes)
 
     def _files(self, config: FederatedConfig, seed: int, in_graph: bool) -> ClientFiles:
-        key = (config.noise, seed, None if in_graph else (config.reservoir, config.reservoirs))
+        assert config.readout is not None
+        size = config.readout.batch_size
+        key = (config.noise, seed, size, None if in_graph else (config.reservoir, config.reservoirs))
 
         def make() -> ClientFiles:
             inputs = training_inputs(self.inputs, config.noise, seed)
             folder = self._scratch / fingerprint(jsonable(key))
             if in_graph:
-                return write_client_windows(folder, inputs)
-            return write_client_states(folder, inputs, self._reservoirs(config, seed)[1])
+                return write_client_windows(folder, inputs, size)
+            return write_client_states(folder, inputs, self._reservoirs(config, seed)[1], size)
 
         return self._written.get(key, make, lambda made: made.bytes)

@@ -143,9 +143,7 @@ def cross_entropy(weights: Weights, batch: Batch) -> tf.Tensor:
 def batches_of(
     states: tf.Tensor,
     labels: tf.Tensor,
-    *,
     size: int,
-    capacity: int,
     classes: int,
     class_weight: Sequence[float] | None = None,
     order: tf.Tensor | None = None,
@@ -153,39 +151,40 @@ def batches_of(
     """Examples in batches.
 
     Args:
-        states: `(examples, units)`.
-        labels: `(examples,)`, class of each.
+        states: `(rows, units)`, the number of rows a multiple of `size`.
+        labels: `(rows,)`, class of each; negative for rows that only fill up, the last ones.
         size: Examples in a batch; the last may have fewer.
-        capacity: Number of batches that there is room for, so that clients of different sizes have one shape.
         classes: Number of classes.
         class_weight: Weight of each class; None for equal ones.
-        order: `(examples,)`, in which order they come; None for as they are.
+        order: `(rows,)`, in which order they come; None for as they are.
 
     Returns:
         The batches, and how many of them hold examples.
     """
-    count = tf.shape(states)[0]
-    labels = tf.cast(labels, tf.int32)
     if order is not None:
         states, labels = tf.gather(states, order), tf.gather(labels, order)
-    weight = tf.gather(tf.constant(class_weight or (1.0,) * classes, tf.float32), labels)
-    targets = labels[:, None] if classes == 2 else tf.one_hot(labels, classes, dtype=tf.int32)
-    filling = capacity * size - count
+    weight = tf.constant((*(class_weight or (1.0,) * classes), 0.0), tf.float32)
+    weight = tf.gather(weight, tf.where(labels < 0, classes, labels))
+    targets = tf.equal(labels[:, None], 1 if classes == 2 else tf.range(classes))
 
     def by_batch(values: tf.Tensor) -> tf.Tensor:
-        padded = tf.pad(values, [[0, filling], *([0, 0] for _ in values.shape[1:])])
-        return tf.reshape(padded, (capacity, size, *values.shape[1:]))
+        return tf.reshape(values, (-1, size, *values.shape[1:]))
 
-    examples = tf.clip_by_value(count - size * tf.range(capacity), 0, size)
-    batches = Batch(
-        by_batch(states), by_batch(tf.cast(targets, tf.float32)), by_batch(weight), tf.cast(examples, tf.float32)
-    )
-    return batches, -(-count // size)
+    examples = tf.reduce_sum(by_batch(tf.cast(labels >= 0, tf.float32)), axis=1)
+    batches = Batch(by_batch(states), by_batch(tf.cast(targets, tf.float32)), by_batch(weight), examples)
+    return batches, tf.math.count_nonzero(examples, dtype=tf.int32)
 
 
-def shuffled_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """A permutation of `count` examples that depends on `seed` `(2,)` alone."""
-    return tf.argsort(tf.random.stateless_uniform((count,), seed))
+def shuffled_order(labels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """A permutation of the rows that depends on `seed` `(2,)` alone, with those that only fill up last."""
+    chance = tf.random.stateless_uniform(tf.shape(labels), seed)
+    return tf.argsort(tf.where(labels < 0, 2.0, chance))
+
+
+def filled_up(values: NDArray, size: int, filling: float = 0) -> NDArray:
+    """The rows of an array with as many more as make their number a multiple of `size`."""
+    missing = -len(values) % size
+    return np.concatenate([values, np.full((missing, *values.shape[1:]), filling, values.dtype)])
 
 
 def build_epoch(optimizer: Optimizer, penalty: Penalty | None = None) -> Callable[..., Progress]:
@@ -198,19 +197,44 @@ def build_epoch(optimizer: Optimizer, penalty: Penalty | None = None) -> Callabl
     @tf.function(jit_compile=True)
     def epoch(batches: Batch, count: tf.Tensor, progress: Progress, learning_rate: tf.Tensor) -> Progress:
         def step(i: tf.Tensor, so_far: Progress) -> tuple[tf.Tensor, Progress]:
-            batch, term, memory = Batch(*(part[i] for part in batches)), 0.0, so_far.penalty
-            with tf.GradientTape() as tape:
-                tape.watch(so_far.weights)
-                if penalty is not None:
-                    term, memory = penalty(so_far.weights, batch, memory)
-                objective = cross_entropy(so_far.weights, batch) + term
-            gradients = tape.gradient(objective, so_far.weights)
-            optimizer_memory, weights = optimizer.next(so_far.optimizer, so_far.weights, gradients, learning_rate)
-            return i + 1, Progress(weights, optimizer_memory, memory, so_far.objective + objective * batch.examples)
+            return i + 1, training_step(optimizer, penalty, _batch(batches, i), so_far, learning_rate)
 
         return tf.while_loop(lambda i, _: i < count, step, (tf.constant(0), progress))[1]
 
     return epoch
+
+
+def build_trajectory(optimizer: Optimizer) -> Callable[..., Weights]:
+    """The weights after every step of an epoch, stacked: a function of the batches, the progress and the rate."""
+
+    @tf.function(jit_compile=True)
+    def trajectory(batches: Batch, progress: Progress, learning_rate: tf.Tensor) -> Weights:
+        def step(so_far: Progress, batch: Batch) -> Progress:
+            return training_step(optimizer, None, batch, so_far, learning_rate)
+
+        return tf.scan(step, batches, progress).weights
+
+    return trajectory
+
+
+def training_step(
+    optimizer: Optimizer, penalty: Penalty | None, batch: Batch, so_far: Progress, learning_rate: tf.Tensor
+) -> Progress:
+    """One step along the gradient of the loss and the penalty."""
+    term, memory = 0.0, so_far.penalty
+    with tf.GradientTape() as tape:
+        tape.watch(so_far.weights)
+        if penalty is not None:
+            term, memory = penalty(so_far.weights, batch, memory)
+        objective = cross_entropy(so_far.weights, batch) + term
+    gradients = tape.gradient(objective, so_far.weights)
+    optimizer_memory, weights = optimizer.next(so_far.optimizer, so_far.weights, gradients, learning_rate)
+    return Progress(weights, optimizer_memory, memory, so_far.objective + objective * batch.examples)
+
+
+def _batch(batches: Batch, i: tf.Tensor) -> Batch:
+    states, targets, weight, examples = (part[i] for part in batches)
+    return Batch(states, targets, weight, examples)
 
 
 @cache
@@ -239,18 +263,11 @@ def fit_readout(
     readout = start or initial_readout(states.shape[1], classes, seed)
     weights = Weights(tf.constant(readout.kernel), tf.constant(readout.bias))
     progress = Progress(weights, OPTIMIZERS[config.optimizer].initialize(weights), (), tf.constant(0.0))
-    random = generator_for(seed, "order")
+    random, size = generator_for(seed, "order"), config.batch_size
     for _ in range(config.epochs):
-        order = tf.constant(random.permutation(len(labels))) if config.order == "shuffled" else None
-        batches, count = batches_of(
-            tf.constant(states),
-            tf.constant(labels),
-            size=config.batch_size,
-            capacity=-(-len(labels) // config.batch_size),
-            classes=classes,
-            class_weight=config.class_weight,
-            order=order,
-        )
+        order = random.permutation(len(labels)) if config.order == "shuffled" else slice(None)
+        rows, targets = filled_up(states[order], size), filled_up(labels[order].astype(np.int32), size, -1)
+        batches, count = batches_of(tf.constant(rows), tf.constant(targets), size, classes, config.class_weight)
         progress = _kept_epoch(config.optimizer)(batches, count, progress, tf.constant(config.learning_rate))
     return Readout(*(part.numpy() for part in progress.weights))
 
