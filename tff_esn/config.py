@@ -245,6 +245,78 @@ class NoiseConfig:
     clients: Optional[tuple[str, ...]] = None
 
 
+@dataclass(frozen=True, config=_strict)
+class AttackConfig:
+    """What bad clients do.
+
+    Attributes:
+        kind: `noise`: Gaussian noise on its inputs. `label-flip`: every label is the next class. Or what it sends:
+            `sign-flip`: its update with the opposite sign; `scaled`: enlarged; `random`: noise of its update's size;
+            `stealthy`: its update with a little such noise.
+        strength: The noise's standard deviation (in units of the input, or of the update's root mean square), or the
+            factor of the update; `label-flip` has none. None for the kind's own.
+        share: Of the training clients, drawn by the seed.
+        clients: Who instead.
+    """
+
+    kind: Literal["noise", "label-flip", "sign-flip", "scaled", "random", "stealthy"] = "noise"
+    strength: Optional[PositiveFloat] = None
+    share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    clients: Optional[tuple[str, ...]] = None
+
+
+@dataclass(frozen=True, config=_strict)
+class DefenceConfig:
+    """How the server defends itself.
+
+    Attributes:
+        kind: `none`; `discriminator`: a network judges each update; `tff-robust`: TFF's zeroing and clipping; or a rule
+            over a round's updates.
+        treatment: Of a client the discriminator rejects: its update is `replaced` by none and still counts in the
+            mean (thesis Algorithms 3 and 4), or it is `left_out`. None for the preset's.
+        trained_on: What the discriminator learns from: the `steps` of a training (the thesis), or the updates of whole
+            `rounds`, which are what it judges. None for the preset's.
+        file: A discriminator that is there already; None to train one on the split's discriminator subjects.
+    """
+
+    kind: Literal[
+        "none",
+        "discriminator",
+        "tff-robust",
+        "median",
+        "trimmed-mean",
+        "geometric-median",
+        "krum",
+        "multi-krum",
+        "norm-filter",
+        "cosine-filter",
+    ]
+    treatment: Optional[Literal["replaced", "left_out"]] = None
+    trained_on: Optional[Literal["steps", "rounds"]] = None
+    file: Optional[str] = None
+
+
+@dataclass(frozen=True, config=_strict)
+class DiscriminatorConfig:
+    """The network that judges updates: two dense layers, each followed by dropout, and a sigmoid (thesis Figure 6.2).
+
+    Attributes:
+        units: Of the two dense layers.
+        dropout: After each of them.
+        learning_rate: Adam's.
+        epochs: Passes over its examples.
+        batch_size: Examples a step.
+        noise: Standard deviation of the input noise of the clients it learns to reject.
+    """
+
+    units: tuple[PositiveInt, PositiveInt] = (64, 32)
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    learning_rate: PositiveFloat = 0.001
+    epochs: PositiveInt = 5
+    batch_size: PositiveInt = 64
+    noise: PositiveFloat = 1.0
+
+
 Algorithm = Literal["fedavg", "fedavg-unweighted", "fedprox", "fedsgd", "mimelite", "fedcurv"]
 
 
@@ -266,6 +338,9 @@ class FederatedConfig:
         evaluate_every: Rounds between evaluations; the last round is always evaluated.
         proximal_strength: FedProx's mu.
         fedcurv: FedCurv's switches; None for the preset's.
+        attack: What some of the clients do, if any do.
+        defence: What the server does against it; None for nothing.
+        discriminator: The network of that defence.
     """
 
     algorithm: Algorithm = "fedavg"
@@ -282,6 +357,9 @@ class FederatedConfig:
     evaluate_every: PositiveInt = 1
     proximal_strength: PositiveFloat = 0.1
     fedcurv: Optional[FedCurvConfig] = None
+    attack: Optional[AttackConfig] = None
+    defence: Optional[DefenceConfig] = None
+    discriminator: DiscriminatorConfig = DiscriminatorConfig()
 
 
 @dataclass(frozen=True, config=_strict)
@@ -306,6 +384,8 @@ class SweepFigure:
     """A figure of a sweep, one for each preset: accuracy over rounds, validation above test.
 
     Attributes:
+        kind: `curves`; or `judged`: accuracy on the test subjects above the clients of each round, those accepted
+            against those that are no fakes, of the first seed.
         name: Of its files.
         title: What the documents call it.
         columns: The setting that tells its columns apart.
@@ -318,8 +398,30 @@ class SweepFigure:
     title: str
     columns: str
     lines: list[str]
+    kind: Literal["curves", "judged"] = "curves"
     where: dict[str, Any] = field(default_factory=dict)
     each: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=_strict)
+class SweepPivot:
+    """A metric of the last round on the test subjects, by one setting down and others across; one for each preset.
+
+    Attributes:
+        name: Of its files.
+        title: What it shows.
+        rows: The setting that tells its rows apart.
+        columns: Settings that tell its columns apart.
+        metrics: One table each.
+        where: Values of the other settings.
+    """
+
+    name: str
+    title: str
+    rows: str
+    columns: list[str]
+    metrics: list[str]
+    where: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, config=_strict)
@@ -334,6 +436,7 @@ class SweepConfig:
         presets: What a preset changes beside the switches.
         seeds: How many.
         tables: What is shown of it.
+        pivots: The same by two settings.
         figures: What is drawn of it.
     """
 
@@ -344,6 +447,7 @@ class SweepConfig:
     presets: dict[str, dict[str, Any]] = field(default_factory=dict)
     seeds: PositiveInt = 3
     tables: list[SweepTable] = field(default_factory=list)
+    pivots: list[SweepPivot] = field(default_factory=list)
     figures: list[SweepFigure] = field(default_factory=list)
 
 

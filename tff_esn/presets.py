@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tff_esn.config import ExtractionConfig, FedCurvConfig, FederatedConfig, ReadoutConfig, WindowConfig
 
@@ -17,6 +18,8 @@ class Preset:
         local: A federated client's training. The thesis weights classes where Keras trains the centralised model;
             in TFF's loop nothing does.
         fedcurv: FedCurv.
+        treatment: Of clients that the discriminator rejects; see `DefenceConfig`.
+        trained_on: What it learns from.
     """
 
     name: str
@@ -24,6 +27,8 @@ class Preset:
     windows: WindowConfig
     local: ReadoutConfig
     fedcurv: FedCurvConfig
+    treatment: Literal["replaced", "left_out"]
+    trained_on: Literal["steps", "rounds"]
 
 
 THESIS = Preset(
@@ -43,6 +48,8 @@ THESIS = Preset(
         send="diagonal",
         weighting="uniform",
     ),
+    treatment="replaced",
+    trained_on="steps",
 )
 CORRECTED = Preset(
     "corrected",
@@ -66,6 +73,8 @@ CORRECTED = Preset(
         send="diagonal",
         weighting="examples",
     ),
+    treatment="left_out",
+    trained_on="rounds",
 )
 PRESETS = {preset.name: preset for preset in (THESIS, CORRECTED)}
 
@@ -73,4 +82,13 @@ PRESETS = {preset.name: preset for preset in (THESIS, CORRECTED)}
 def settled(config: FederatedConfig) -> FederatedConfig:
     """A configuration with what it leaves open as its preset has it."""
     preset = PRESETS[config.preset]
-    return replace(config, readout=config.readout or preset.local, fedcurv=config.fedcurv or preset.fedcurv)
+    defence = config.defence
+    if defence is not None:
+        defence = replace(
+            defence,
+            treatment=defence.treatment or preset.treatment,
+            trained_on=defence.trained_on or preset.trained_on,
+        )
+    return replace(
+        config, readout=config.readout or preset.local, fedcurv=config.fedcurv or preset.fedcurv, defence=defence
+    )

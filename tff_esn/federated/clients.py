@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tff_esn.config import FederatedConfig, NoiseConfig, ReservoirConfig
+from tff_esn.config import FederatedConfig, ReservoirConfig
 from tff_esn.data.clients import InputNoise, write_examples
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.federated.attacks import fake_clients, flipped, strength_of
 from tff_esn.model.inputs import Examples, ModelInputs
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.seeds import generator_for, seed_for
@@ -54,40 +55,50 @@ def client_reservoirs(
     return server, [draw_weights(config, columns, seed_for(seed, "client reservoir", client)) for client in clients]
 
 
-def training_inputs(inputs: ModelInputs, config: NoiseConfig, seed: int) -> ModelInputs:
-    """What the training clients see, with noise where it is asked for."""
-    clients = inputs.split.train
+def training_inputs(inputs: ModelInputs, config: FederatedConfig, seed: int) -> ModelInputs:
+    """What the training clients see, with noise where it is asked for, and that of an attack."""
+    clients, noise, attack = inputs.split.train, config.noise, config.attack
     own = inputs.of(clients)
-    if not config.standard_deviation:
-        return own
-    return own.with_noise(InputNoise(config.standard_deviation, config.clients or clients, seed))
+    if noise.standard_deviation:
+        own = own.with_noise(InputNoise(noise.standard_deviation, noise.clients or clients, seed))
+    if attack is not None and attack.kind == "noise":
+        fakes = fake_clients(attack, clients, seed)
+        own = own.with_noise(InputNoise(strength_of(attack), fakes, seed_for(seed, "attack")))
+    return own
 
 
 def write_client_states(
-    folder: Path, inputs: ModelInputs, reservoirs: Sequence[ReservoirWeights], batch_size: int
+    folder: Path,
+    inputs: ModelInputs,
+    reservoirs: Sequence[ReservoirWeights],
+    batch_size: int,
+    liars: Sequence[str] = (),
 ) -> ClientFiles:
-    """Writes the states of each client in its own reservoir."""
+    """Writes the states of each client in its own reservoir; `liars` have the wrong labels."""
     examples: dict[str, Examples] = {}
     if all(weights is reservoirs[0] for weights in reservoirs):
         examples = inputs.states(reservoirs[0])
     else:
         for client, weights in zip(inputs.windows, reservoirs):
             examples.update(inputs.of([client]).states(weights))
-    return _write(folder, inputs, examples, batch_size)
+    return _write(folder, inputs, examples, batch_size, liars)
 
 
-def write_client_windows(folder: Path, inputs: ModelInputs, batch_size: int) -> ClientFiles:
-    """Writes the windows of each client, for a reservoir in the graph."""
+def write_client_windows(folder: Path, inputs: ModelInputs, batch_size: int, liars: Sequence[str] = ()) -> ClientFiles:
+    """Writes the windows of each client, for a reservoir in the graph; `liars` have the wrong labels."""
     if inputs.reading != "window":
         raise ConfigError(f"reading = {inputs.reading!r} with a reservoir in the graph; expected reading = 'window'")
-    return _write(folder, inputs, inputs.sequences(), batch_size)
+    return _write(folder, inputs, inputs.sequences(), batch_size, liars)
 
 
-def _write(folder: Path, inputs: ModelInputs, examples: dict[str, Examples], batch_size: int) -> ClientFiles:
+def _write(
+    folder: Path, inputs: ModelInputs, examples: dict[str, Examples], batch_size: int, liars: Sequence[str]
+) -> ClientFiles:
     for client, own in examples.items():
         _check(client, own, inputs)
     counts = tuple(len(own.labels) for own in examples.values())
     rows = -(-max(counts) // batch_size) * batch_size
+    examples.update({client: flipped(examples[client], len(inputs.task.classes)) for client in liars})
     for client, own in examples.items():
         write_examples(folder / f"{client}.f32", own.values, own.labels, rows)
     return ClientFiles(folder, tuple(examples), counts, rows, next(iter(examples.values())).values.shape[1:])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, Union
 
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import FederatedConfig
+from tff_esn.config import AttackConfig, FederatedConfig
 from tff_esn.errors import ConfigError
+from tff_esn.federated.attacks import ON_DATA, fake_clients, update_attack
 from tff_esn.federated.builtin import ReservoirBank, build_builtin_process, client_dataset, model_function
 from tff_esn.federated.clients import ClientFiles
+from tff_esn.federated.defences import Rule
 from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.fedcurv import CurvatureObjective
 from tff_esn.federated.local import Client, Diagnostics, LocalWork
@@ -21,6 +23,7 @@ from tff_esn.federated.process import ServerState, build_readout_process
 from tff_esn.model.readout import Readout
 from tff_esn.model.training import Weights, check_class_weight
 from tff_esn.reservoir.weights import ReservoirWeights
+from tff_esn.runtime import load_tff
 from tff_esn.seeds import seed_for
 
 #: Which engines an algorithm has, the one it takes by itself first.
@@ -43,12 +46,16 @@ class RoundReport:
         examples: Number of these examples.
         clients: Each client's own diagnostics; none from TFF's own processes, which tell of all together.
         left_out: Clients whose update was not finite. TFF's own processes tell that there were such, not who.
+        accepted: Whom the server's rule accepted; empty without a rule.
+        fake: Those of the round's clients that attack.
     """
 
     loss: float
     examples: int
     clients: Mapping[str, Diagnostics]
     left_out: tuple[str, ...]
+    accepted: Mapping[str, bool] = field(default_factory=dict)
+    fake: tuple[str, ...] = ()
 
 
 class Federation(Protocol):
@@ -81,6 +88,7 @@ def build_federation(
     start: Readout,
     seed: int,
     reservoirs: Sequence[ReservoirWeights] | None = None,
+    rule: Rule | None = None,
 ) -> Federation:
     """The federation of a configuration.
 
@@ -91,6 +99,7 @@ def build_federation(
         start: The readout before the first round.
         seed: Seed of the examples' orders.
         reservoirs: The clients' own, for the engine `graph`.
+        rule: How the server judges updates, if it does.
     """
     engine, readout = engine_of(config), config.readout
     assert readout is not None and config.fedcurv is not None
@@ -107,23 +116,28 @@ def build_federation(
         weighting="uniform" if uniform else "examples",
     )
     if engine == "states" or config.algorithm == "fedcurv":
-        return ReadoutFederation(config, files, work, start, seed, reservoirs)
+        return ReadoutFederation(config, files, work, start, seed, reservoirs, rule)
+    defended = config.defence is not None and config.defence.kind != "none"
+    if defended or (config.attack is not None and config.attack.kind not in ON_DATA):
+        raise ConfigError(f"an attack on updates or a defence with engine = {engine!r}; expected engine = 'states'")
     return BuiltinFederation(config, files, work, start, seed, reservoirs)
 
 
 class _OnFiles:
     """A federation whose clients' examples are files."""
 
-    def __init__(self, files: ClientFiles, work: LocalWork, seed: int) -> None:
+    def __init__(self, files: ClientFiles, work: LocalWork, attack: AttackConfig | None, seed: int) -> None:
         self.clients, self.work = files.clients, work
         self.row = {client: i for i, client in enumerate(files.clients)}
-        self._files, self._seed = files, seed
+        self.fake = fake_clients(attack, files.clients, seed)
+        self._files, self._attack, self._seed = files, attack, seed
 
     def client(self, name: str, round_number: int, own: Any) -> Client:
         """What a round is told of a client."""
         first = round_number * self.work.readout.epochs
         order = np.array([seed_for(self._seed, "order", name), first], np.int32)
-        return Client(str(self._files.path(name)), order, np.int32(self.row[name]), own)
+        attack = update_attack(self._attack, name in self.fake)
+        return Client(str(self._files.path(name)), order, np.int32(self.row[name]), attack, own)
 
 
 class ReadoutState(NamedTuple):
@@ -149,15 +163,15 @@ class ReadoutFederation(_OnFiles):
         start: Readout,
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
+        rule: Rule | None,
     ) -> None:
-        super().__init__(files, work, seed)
+        super().__init__(files, work, config.attack, seed)
         self.objective = _objective(config)
         self._config, self._start = config, start
-        if reservoirs is None:
-            self._process = _kept_process(_without_rates(work), _without_rates(self.objective))
-        else:
-            features = _InGraph(tuple(reservoirs), files.shape)
-            self._process = build_readout_process(replace(work, features=features), self.objective)
+        features = None if reservoirs is None else _InGraph(tuple(reservoirs), files.shape)
+        robust = config.defence is not None and config.defence.kind == "tff-robust"
+        same = _without_rates(replace(work, features=features)), _without_rates(self.objective)
+        self._process = _kept_process(*same, robust, rule)
 
     def initial_state(self) -> ReadoutState:
         """The initial readout, with the learning rates of the configuration."""
@@ -179,11 +193,14 @@ class ReadoutFederation(_OnFiles):
             self.client(name, round_number, tf.nest.map_structure(lambda all_, i=row: all_[i], state.own))
             for name, row in zip(drawn, rows)
         ]
-        server, told = self._process.next(state.server, clients)
+        server, output = self._process.next(state.server, clients)
         own = self._silence()
-        for row, (_, message) in zip(rows, told):
+        for row, (_, message) in zip(rows, output.clients):
             tf.nest.map_structure(lambda all_, one, i=row: all_.__setitem__(i, one), own, message)
-        return ReadoutState(server, own), _report(dict(zip(drawn, (diagnostics for diagnostics, _ in told))))
+        report = _report(dict(zip(drawn, (diagnostics for diagnostics, _ in output.clients))))
+        accepted = dict(zip(drawn, map(bool, output.accepted)))
+        fake = tuple(name for name in drawn if name in self.fake)
+        return ReadoutState(server, own), replace(report, accepted=accepted, fake=fake)
 
     def readout(self, state: ReadoutState) -> Readout:
         """The server's readout."""
@@ -206,7 +223,7 @@ class BuiltinFederation(_OnFiles):
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
     ) -> None:
-        super().__init__(files, work, seed)
+        super().__init__(files, work, config.attack, seed)
         self._shape = None if reservoirs is None else files.shape
         self._examples = dict(zip(files.clients, files.examples))
         steps = files.shape[0]
@@ -265,8 +282,9 @@ def _without_rates(value: Any) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _kept_process(work: LocalWork, objective: _Objective) -> Any:
-    return build_readout_process(work, objective)
+def _kept_process(work: LocalWork, objective: _Objective, robust: bool, rule: Rule | None) -> Any:
+    aggregator = load_tff().learning.robust_aggregator() if robust else None
+    return build_readout_process(work, objective, aggregator=aggregator, rule=rule)
 
 
 def _arrays(values: Any) -> Any:

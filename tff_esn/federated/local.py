@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from tff_esn.config import ReadoutConfig
 from tff_esn.data.clients import read_examples
+from tff_esn.federated.vectors import flattened, unflattened
 from tff_esn.model.training import (
     OPTIMIZERS,
     Batch,
@@ -19,6 +21,9 @@ from tff_esn.model.training import (
     build_epoch,
     shuffled_order,
 )
+
+#: What an honest client does to its update: see `Client.attack`.
+HONEST = np.array([1.0, 0.0], np.float32)
 
 
 class Objective(Protocol):
@@ -50,6 +55,7 @@ class Client(NamedTuple):
         path: The file of its examples, where the client's computation runs.
         seed: `(2,)`, of the order of its examples in this round.
         reservoir: Which of the reservoirs is its own, if the computation has them.
+        attack: `(2,)`: what it multiplies its update with, and the size of noise on it; 1 and 0 for an honest one.
         own: Its message of the previous round, 0 if it sent none. Simulated clients keep no state between rounds:
             it is handed back to them.
     """
@@ -57,6 +63,7 @@ class Client(NamedTuple):
     path: Any
     seed: Any
     reservoir: Any
+    attack: Any
     own: Any
 
 
@@ -144,7 +151,8 @@ class LocalTraining:
             # Outside of the program: XLA draws other random numbers than TensorFlow itself.
             seeds = (client.seed + tf.constant([0, epoch]) for epoch in range(work.readout.epochs))
             orders = [shuffled_order(labels, seed) for seed in seeds]
-        return self._compiled(weights, learning_rate, server, client.own, states, labels, orders)
+        noise = tf.random.stateless_normal((work.units * work.outputs + work.outputs,), client.seed)
+        return self._compiled(weights, learning_rate, server, client.own, client.attack, states, labels, orders, noise)
 
     def _train(
         self,
@@ -152,9 +160,11 @@ class LocalTraining:
         learning_rate: tf.Tensor,
         server: Any,
         own: Any,
+        attack: tf.Tensor,
         states: tf.Tensor,
         labels: tf.Tensor,
         orders: Sequence[Any],
+        noise: tf.Tensor,
     ) -> ClientResult:
         readout, classes = self.work.readout, self.work.classes
         memory = self.objective.start(server, own, weights)
@@ -163,10 +173,12 @@ class LocalTraining:
             batches, count = batches_of(states, labels, readout.batch_size, classes, readout.class_weight, order)
             progress = self._epoch(batches, count, progress, learning_rate)
         message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
-        return self._judged(weights, progress, message, tf.reduce_sum(batches.examples))
+        update = flattened(tf.nest.map_structure(tf.subtract, progress.weights, weights))
+        size = tf.sqrt(tf.reduce_mean(update**2))
+        update = unflattened(attack[0] * update + attack[1] * size * noise, weights)
+        return self._judged(update, progress, message, tf.reduce_sum(batches.examples))
 
-    def _judged(self, weights: Weights, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
-        update = tf.nest.map_structure(tf.subtract, progress.weights, weights)
+    def _judged(self, update: Weights, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
         norm = tf.sqrt(tf.add_n([tf.reduce_sum(part**2) for part in update]))
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(part)) for part in tf.nest.flatten((update, message))])
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tff_esn.federated.defences import Rule, gathered
 from tff_esn.federated.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork, Objective
+from tff_esn.federated.vectors import flattened, unflattened
 from tff_esn.model.training import Weights
 from tff_esn.runtime import load_tff
 
@@ -38,15 +40,15 @@ class ServerState(NamedTuple):
 
 
 class RoundOutput(NamedTuple):
-    """What a round tells beside the new state: a value for each of its clients.
+    """What a round tells beside the new state.
 
     Attributes:
-        diagnostics: How it went there.
-        messages: What it sent for the next round's objectives.
+        clients: Diagnostics of each client, and what it sent for the next round's objectives.
+        accepted: `(clients,)`: whom the rule accepted; empty without a rule.
     """
 
-    diagnostics: list[Diagnostics]
-    messages: list[Any]
+    clients: list[tuple[Diagnostics, Any]]
+    accepted: Any
 
 
 def build_readout_process(
@@ -54,29 +56,32 @@ def build_readout_process(
     objective: Objective,
     server_learning_rate: float = 1.0,
     aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
+    rule: Rule | None = None,
 ) -> tff.templates.IterativeProcess:
     """Rounds of local training, the mean of the clients' updates, and a step of the server's SGD along it.
+
+    A client whose update is not finite has weight 0. If all have, nothing changes.
 
     Args:
         work: What a client does.
         objective: What it minimises beside its loss.
         server_learning_rate: With 1 the server's weights become the clients' mean.
-        aggregator: How updates become one; None for their weighted mean. A client whose update is not finite has
-            weight 0; if all are, nothing changes.
+        aggregator: How updates become one; None for their weighted mean.
+        rule: How the server judges the clients' updates instead, all of them before it.
 
     Returns:
         `initialize: ( -> ServerState@SERVER)` and
-        `next: (<ServerState@SERVER, {Client}@CLIENTS> -> <ServerState@SERVER, RoundOutput@CLIENTS>)`. Learning rates
-        are part of the state, so that one process serves for all of them.
+        `next: (<ServerState@SERVER, {Client}@CLIENTS> -> <ServerState@SERVER, RoundOutput>)`. Learning rates are part
+        of the state, so that one process serves for all of them.
     """
     tff = load_tff()
     server_optimizer = tff.learning.optimizers.build_sgdm(server_learning_rate)
     weights_type = tff.types.tensorflow_to_type(_specs(work.zero_weights()))
+    message_type = tff.types.tensorflow_to_type(_specs(objective.silence(work.zero_weights())))
     factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
     aggregation = factory.create(weights_type, tff.TensorType(np.float32))
-    training = LocalTraining(work, objective)
-
     aggregator_type = aggregation.initialize.type_signature.result.member
+    training = LocalTraining(work, objective)
 
     @tff.tensorflow.computation(aggregator_type)
     def initial_state(of_aggregator: Any) -> ServerState:
@@ -90,9 +95,15 @@ def build_readout_process(
         return tff.federated_map(initial_state, aggregation.initialize())
 
     state_type = initialize.type_signature.result.member
-    message_type = tff.types.tensorflow_to_type(_specs(objective.silence(work.zero_weights())))
     client_type = tff.types.StructWithPythonType(
-        [("path", np.str_), ("seed", (np.int32, (2,))), ("reservoir", np.int32), ("own", message_type)], Client
+        [
+            ("path", np.str_),
+            ("seed", (np.int32, (2,))),
+            ("reservoir", np.int32),
+            ("attack", (np.float32, (2,))),
+            ("own", message_type),
+        ],
+        Client,
     )
 
     @tff.tensorflow.computation(state_type, client_type)
@@ -104,21 +115,36 @@ def build_readout_process(
         gradient = tf.nest.map_structure(tf.negative, mean)
         optimizer, weights = server_optimizer.next(state.optimizer, state.weights, gradient)
         told = objective.finish(state.objective, total)
-        return ServerState(
-            weights,
-            optimizer,
-            of_aggregator,
-            tf.nest.map_structure(lambda new, old: tf.where(counted > 0, new, old), told, state.objective),
-            state.learning_rate,
-        )
+        kept = tf.nest.map_structure(lambda new, old: tf.where(counted > 0, new, old), told, state.objective)
+        return ServerState(weights, optimizer, of_aggregator, kept, state.learning_rate)
+
+    @tff.tensorflow.computation(weights_type, np.float32, message_type)
+    def as_rows(update: Any, weight: Any, message: Any) -> Any:
+        return flattened(update), weight, message
+
+    @tff.tensorflow.computation
+    def judge(updates: Any, weights: Any, messages: Any) -> Any:
+        assert rule is not None
+        judgement = rule(updates, weights)
+        heard = rule.hears(judgement.accepted, weights)
+        total = tf.nest.map_structure(lambda rows: tf.reduce_sum(tf.boolean_mask(rows, heard), axis=0), messages)
+        counted = tf.reduce_sum(tf.boolean_mask(weights, heard))
+        return unflattened(judgement.update, work.zero_weights()), total, counted, judgement.accepted
 
     @tff.federated_computation(tff.FederatedType(state_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS))
     def next_round(state: Any, clients: Any) -> Any:
         results = tff.federated_map(client_update, (tff.federated_broadcast(state), clients))
-        aggregated = aggregation.next(state.aggregator, results.update, results.weight)
-        total, counted = tff.federated_sum(results.message), tff.federated_sum(results.weight)
-        new = tff.federated_map(server_update, (state, aggregated.state, aggregated.result, total, counted))
-        return new, tff.federated_zip((results.diagnostics, results.message))
+        if rule is None:
+            aggregated = aggregation.next(state.aggregator, results.update, results.weight)
+            of_aggregator, mean = aggregated.state, aggregated.result
+            total, counted = tff.federated_sum(results.message), tff.federated_sum(results.weight)
+            accepted = tff.federated_value((), tff.SERVER)
+        else:
+            rows = gathered(tff.federated_map(as_rows, (results.update, results.weight, results.message)))
+            mean, total, counted, accepted = tff.federated_map(judge, rows)
+            of_aggregator = state.aggregator
+        new = tff.federated_map(server_update, (state, of_aggregator, mean, total, counted))
+        return new, RoundOutput(tff.federated_zip((results.diagnostics, results.message)), accepted)
 
     return tff.templates.IterativeProcess(initialize, next_round)
 

@@ -25,8 +25,10 @@ _COLUMNS = {"validation": "train_f1", "test": "test_f1"}
 
 
 def model_name(config: FederatedConfig) -> str:
-    """As in Tables 6.4 and 6.5: the algorithm with the server's learning rate."""
-    return f"{NAMES[config.algorithm]}-{config.server_learning_rate}"
+    """As in Tables 6.4 and 6.5: the algorithm with the server's learning rate, and the defence."""
+    defence = config.defence.kind if config.defence else "none"
+    suffix = {"none": "", "discriminator": "+Disc"}.get(defence, f"+{defence}")
+    return f"{NAMES[config.algorithm]}-{config.server_learning_rate}{suffix}"
 
 
 def printed_scores(config: FederatedConfig, part: str) -> dict[str, float]:

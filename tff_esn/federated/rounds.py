@@ -74,12 +74,14 @@ class RoundRecord:
         drawn: Its clients.
         report: How it went; None before the first round.
         scores: Of the server's readout, on each part; None in rounds without an evaluation.
+        seconds: That the round took, without its evaluation.
     """
 
     number: int
     drawn: tuple[str, ...]
     report: RoundReport | None
     scores: Mapping[str, Scores] | None
+    seconds: float = 0.0
 
     def values(self) -> dict[str, float]:
         """All its numbers by name."""
@@ -93,6 +95,11 @@ class RoundRecord:
             values["round/left_out"] = len(self.report.left_out)
             for client, own in self.report.clients.items():
                 values.update({f"{client}/{name}": float(value) for name, value in own._asdict().items()})
+            for client, accepted in self.report.accepted.items():
+                values.update({f"{client}/accepted": float(accepted), f"{client}/fake": client in self.report.fake})
+            if self.report.accepted:
+                values["round/accepted"] = sum(self.report.accepted.values())
+                values["round/fake"] = len(self.report.fake)
         return values
 
     def note(self) -> str:
@@ -163,8 +170,10 @@ class Program:
         saved, saved_at = done, time.monotonic()
         for number in range(done + 1, self.rounds + 1):
             drawn = drawn_clients(self.federation.clients, self.clients_per_round, self.seed, number)
+            start = time.perf_counter()
             state, report = self.federation.next(state, drawn, number)
-            record = RoundRecord(number, tuple(drawn), report, self._scores(state, number))
+            seconds = time.perf_counter() - start
+            record = RoundRecord(number, tuple(drawn), report, self._scores(state, number), seconds)
             records.append(await self._finish(record, release_managers))
             bar.advance(note=record.note())
             try:

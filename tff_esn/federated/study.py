@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tff_esn.cache import Shared, fingerprint
 from tff_esn.config import FederatedConfig
+from tff_esn.federated.attacks import ON_DATA, fake_clients
 from tff_esn.federated.clients import (
     ClientFiles,
     check_clients,
@@ -15,6 +16,8 @@ from tff_esn.federated.clients import (
     write_client_states,
     write_client_windows,
 )
+from tff_esn.federated.defences import RULES, Rule
+from tff_esn.federated.discriminator import Discriminator, discriminator_for
 from tff_esn.federated.federation import build_federation, engine_of
 from tff_esn.federated.rounds import Evaluator, Program
 from tff_esn.model.inputs import ModelInputs
@@ -33,7 +36,7 @@ class FederatedStudy:
 
     def __init__(self, inputs: ModelInputs, scratch: Path) -> None:
         self.inputs, self._scratch = inputs, scratch
-        self._drawn, self._evaluators = Shared(), Shared()
+        self._drawn, self._evaluators, self._discriminators = Shared(), Shared(), Shared()
         self._written = Shared(dropped=lambda files: shutil.rmtree(files.folder))
 
     def program(self, config: FederatedConfig, seed: int) -> Program:
@@ -54,6 +57,7 @@ class FederatedStudy:
             initial_readout(config.reservoir.units, classes, seed),
             seed,
             own,
+            self._rule(config, seed),
         )
         return Program(
             federation,
@@ -67,6 +71,24 @@ class FederatedStudy:
     def reservoir(self, config: FederatedConfig, seed: int) -> ReservoirWeights:
         """The server's."""
         return self._reservoirs(config, seed)[0]
+
+    def discriminator(self, config: FederatedConfig, seed: int) -> Discriminator:
+        """That of a configuration whose defence it is."""
+        key = (config.defence, config.discriminator, config.reservoir, config.reservoirs, config.readout, seed)
+
+        def make() -> Discriminator:
+            return discriminator_for(self.inputs, config, seed, self._scratch / "discriminator")
+
+        return self._discriminators.get(key, make, lambda made: made.model.count_params() * 4)
+
+    def _rule(self, config: FederatedConfig, seed: int) -> Rule | None:
+        defence = config.defence
+        if defence is None or defence.kind in ("none", "tff-robust"):
+            return None
+        if defence.kind != "discriminator":
+            return RULES[defence.kind]
+        assert defence.treatment is not None
+        return self.discriminator(config, seed).rule(defence.treatment)
 
     def _reservoirs(self, config: FederatedConfig, seed: int) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
         different, inputs = config.reservoirs == "different", self.inputs
@@ -86,13 +108,16 @@ class FederatedStudy:
     def _files(self, config: FederatedConfig, seed: int, in_graph: bool) -> ClientFiles:
         assert config.readout is not None
         size = config.readout.batch_size
-        key = (config.noise, seed, size, None if in_graph else (config.reservoir, config.reservoirs))
+        attack = config.attack if config.attack is not None and config.attack.kind in ON_DATA else None
+        key = (config.noise, attack, seed, size, None if in_graph else (config.reservoir, config.reservoirs))
 
         def make() -> ClientFiles:
-            inputs = training_inputs(self.inputs, config.noise, seed)
+            inputs = training_inputs(self.inputs, config, seed)
             folder = self._scratch / fingerprint(jsonable(key))
+            lies = attack is not None and attack.kind == "label-flip"
+            liars = fake_clients(attack, self.inputs.split.train, seed) if lies else ()
             if in_graph:
-                return write_client_windows(folder, inputs, size)
-            return write_client_states(folder, inputs, self._reservoirs(config, seed)[1], size)
+                return write_client_windows(folder, inputs, size, liars)
+            return write_client_states(folder, inputs, self._reservoirs(config, seed)[1], size, liars)
 
         return self._written.get(key, make, lambda made: made.bytes)

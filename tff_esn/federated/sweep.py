@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from importlib import metadata
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tff_esn.data.study import open_study
 from tff_esn.errors import ConfigError, TffEsnError
 from tff_esn.evaluation.metrics import METRICS, Scores
 from tff_esn.federated.clients import check_clients
-from tff_esn.federated.federation import engine_of
+from tff_esn.federated.federation import RoundReport, engine_of
 from tff_esn.federated.rounds import PARTS
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.model.inputs import ModelInputs, model_inputs, prepared_features
@@ -30,7 +31,7 @@ from tff_esn.presets import settled
 from tff_esn.store import jsonable
 
 #: Part of every key: raise it when a result changes.
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,16 @@ class CellResult:
         curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `METRICS`.
         scores: Of the last round, by part.
         single_class: `(rounds, parts)`: whether every answer was the same.
+        judged: `(all rounds, 4)`: clients drawn, fakes among them, clients rejected, fakes among these.
+        seconds: A round took, the median of them.
     """
 
     rounds: NDArray[np.int64]
     curves: NDArray[np.float64]
     scores: Mapping[str, Scores]
     single_class: NDArray[np.bool_]
+    judged: NDArray[np.int64]
+    seconds: float
 
     def curve(self, part: str, metric: str) -> NDArray[np.float64]:
         """A metric on a part, round by round."""
@@ -83,6 +88,18 @@ class Source:
         """What a model sees of the study, and the name of that content."""
         preparation = prepared_features(open_study(self.study, self.labels), config, Cache(self.cache), jobs)
         return model_inputs(preparation, config), fingerprint(sorted(preparation.keys.items()))
+
+
+def detection(results: Sequence[CellResult]) -> dict[str, float]:
+    """How well fakes were told from others, over all rounds of some runs.
+
+    `precision` and `recall` of rejecting fakes, and the mean absolute `error` of the number of clients accepted
+    against those that are no fakes (thesis Figure 6.13).
+    """
+    _, fake, rejected, right = np.concatenate([result.judged for result in results]).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        precision, recall = right.sum() / rejected.sum(), right.sum() / fake.sum()
+    return {"precision": float(precision), "recall": float(recall), "error": float(np.abs(fake - rejected).mean())}
 
 
 def cells_of(sweep: SweepConfig, seeds: Sequence[int], source: str) -> list[Cell]:
@@ -111,21 +128,26 @@ def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> di
         inputs, contents[config.inputs] = source.inputs(config.inputs, jobs)
         check_clients(config, inputs.split.train)
     keys = {cell: _key(cell, contents[cell.config.inputs]) for cell in cells}
-    results = {cell: _load(cache, keys[cell]) for cell in cells}
-    missing = [cell for cell in cells if results[cell] is None]
+    kept = {key: _load(cache, key) for key in keys.values()}
+    # Cells that come to the same, such as attacks of nobody, are run once.
+    missing = list({keys[cell]: cell for cell in cells if kept[keys[cell]] is None}.values())
     with cache.scratch() as scratch:
         work = partial(_run_and_keep, source, scratch, {cell: keys[cell] for cell in missing})
         with closing(map_unordered(work, missing, jobs=jobs, description="Federated runs")) as outcomes:
             for cell, outcome in outcomes:
                 if isinstance(outcome, TffEsnError):
                     raise outcome
-                results[cell] = outcome
+                kept[keys[cell]] = outcome
+    results = {cell: kept[keys[cell]] for cell in cells}
     return {cell: result for cell, result in results.items() if result is not None}
 
 
 def _key(cell: Cell, content: str) -> str:
     versions = [metadata.version(name) for name in ("tensorflow", "tensorflow-federated", "numpy")]
-    return fingerprint(jsonable([VERSION, asdict(cell.config), cell.seed, content, versions]))
+    config, attack = cell.config, cell.config.attack
+    if attack is not None and attack.clients is None and not attack.share:
+        config = replace(config, attack=None)
+    return fingerprint(jsonable([VERSION, asdict(config), cell.seed, content, versions]))
 
 
 def _load(cache: Cache, key: str) -> CellResult | None:
@@ -133,7 +155,8 @@ def _load(cache: Cache, key: str) -> CellResult | None:
     if arrays is None:
         return None
     scores = {part: Scores(**values) for part, values in json.loads(str(arrays["scores"])).items()}
-    return CellResult(arrays["rounds"], arrays["curves"], scores, arrays["single_class"])
+    own = (arrays["single_class"], arrays["judged"], float(arrays["seconds"]))
+    return CellResult(arrays["rounds"], arrays["curves"], scores, *own)
 
 
 def _run_and_keep(source: Source, scratch: Path, keys: Mapping[Cell, str], cell: Cell) -> CellResult:
@@ -146,6 +169,8 @@ def _run_and_keep(source: Source, scratch: Path, keys: Mapping[Cell, str], cell:
             "rounds": result.rounds,
             "curves": result.curves,
             "single_class": result.single_class,
+            "judged": result.judged,
+            "seconds": np.array(result.seconds),
             "scores": np.array(scores),
         },
     )
@@ -173,4 +198,11 @@ def run_cell(study: FederatedStudy, cell: Cell) -> CellResult:
         np.array([[[getattr(one, metric) for metric in METRICS] for one in row] for row in table]),
         dict(zip(PARTS, table[-1])),
         np.array([[one.single_class is not None for one in row] for row in table]),
+        np.array([_judged(record.report) for record in records if record.report is not None]).reshape(-1, 4),
+        median([record.seconds for record in records[1:]]),
     )
+
+
+def _judged(report: RoundReport) -> tuple[int, int, int, int]:
+    rejected = [client for client, accepted in report.accepted.items() if not accepted]
+    return len(report.clients), len(report.fake), len(rejected), sum(client in report.fake for client in rejected)

@@ -1,0 +1,319 @@
+"""A network that tells updates of clients with noisy inputs from those of others (thesis chapter 4, section 6.1).
+
+It learns from subjects who take no other part: from each of them as it is, and with noise on its inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tff_esn.config import DiscriminatorConfig, FederatedConfig, ReadoutConfig
+from tff_esn.data.clients import InputNoise
+from tff_esn.errors import ConfigError, DataError
+from tff_esn.evaluation.metrics import score
+from tff_esn.federated.clients import client_reservoirs, write_client_states
+from tff_esn.federated.defences import Judgement, Rule
+from tff_esn.federated.fedavg import ProximalObjective
+from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
+from tff_esn.federated.vectors import flattened
+from tff_esn.files import atomic_write
+from tff_esn.model.inputs import Examples, ModelInputs
+from tff_esn.model.readout import Readout, initial_readout
+from tff_esn.model.training import OPTIMIZERS, Progress, Weights, batches_of, build_trajectory, filled_up
+from tff_esn.reservoir.weights import draw_weights
+from tff_esn.seeds import generator_for, seed_for
+
+REAL, FAKE = 1, 0
+#: Share of the examples that is kept to test on, and of the rest that Keras validates on.
+TEST_SHARE, VALIDATION_SHARE = 0.2, 0.2
+#: Rounds that are played to learn from whole rounds, and how often from the start.
+ROUNDS, RESTARTS = 40, 3
+
+
+@dataclass(frozen=True)
+class UpdateExamples:
+    """Updates of the readout.
+
+    Attributes:
+        updates: `(examples, parameters)`, new weights minus old ones.
+        real: `(examples,)`: `REAL`, or `FAKE` for those of a client with noise.
+        accuracy: Of the ESNs that the updates come from, on the test subjects; empty for whole rounds.
+    """
+
+    updates: NDArray[np.float32]
+    real: NDArray[np.int64]
+    accuracy: dict[str, float]
+
+    def split(self, seed: int) -> tuple[UpdateExamples, UpdateExamples]:
+        """Those to train on and those to test on, both in a random order."""
+        order = generator_for(seed, "discriminator", "split").permutation(len(self.real))
+        tested = round(TEST_SHARE * len(order))
+        parts = (order[tested:], order[:tested])
+        train, test = (replace(self, updates=self.updates[part], real=self.real[part]) for part in parts)
+        return train, test
+
+
+def step_examples(inputs: ModelInputs, config: FederatedConfig, seed: int) -> UpdateExamples:
+    """The steps of training two random ESNs: one on the subjects as they are, one with noise (the thesis)."""
+    assert config.readout is not None
+    subjects = _subjects(inputs)
+    updates, accuracy = [], {}
+    for kind in ("real", "fake"):
+        weights = draw_weights(config.reservoir, inputs.columns, seed_for(seed, "discriminator", kind))
+        own = inputs.of(subjects)
+        if kind == "fake":
+            own = own.with_noise(InputNoise(config.discriminator.noise, subjects, seed_for(seed, "discriminator")))
+        examples = Examples.concatenate(list(own.states(weights).values()))
+        start = initial_readout(config.reservoir.units, len(inputs.task.classes), seed_for(seed, "readout", kind))
+        steps, last = readout_steps(examples, config.readout, len(inputs.task.classes), start)
+        updates.append(steps)
+        if inputs.split.test:
+            tested = Examples.concatenate(list(inputs.of(inputs.split.test).states(weights).values()))
+            accuracy[kind] = score(tested.labels, last.probabilities(tested.values)).accuracy
+    real = np.repeat([REAL, FAKE], [len(steps) for steps in updates])
+    return UpdateExamples(np.concatenate(updates), real, accuracy)
+
+
+def readout_steps(
+    examples: Examples, config: ReadoutConfig, classes: int, start: Readout
+) -> tuple[NDArray[np.float32], Readout]:
+    """What each step of an epoch changes, in time order, and the readout after it."""
+    rows = filled_up(examples.values, config.batch_size)
+    labels = filled_up(examples.labels.astype(np.int32), config.batch_size, -1)
+    batches, _ = batches_of(tf.constant(rows), tf.constant(labels), config.batch_size, classes, config.class_weight)
+    optimizer, weights = OPTIMIZERS[config.optimizer], Weights(tf.constant(start.kernel), tf.constant(start.bias))
+    progress = Progress(weights, optimizer.initialize(weights), (), tf.constant(0.0))
+    path = build_trajectory(optimizer)(batches, progress, tf.constant(config.learning_rate))
+    kernels, biases = (part.numpy().reshape(len(part), -1) for part in path)
+    points = np.concatenate([flattened(weights).numpy()[None], np.concatenate([kernels, biases], axis=1)])
+    return np.diff(points, axis=0), Readout(path.kernel[-1].numpy(), path.bias[-1].numpy())
+
+
+def round_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> UpdateExamples:
+    """Updates of whole rounds, such as the network will judge.
+
+    FedAvg is played with the subjects as clients, each once as it is and once with noise, some of the noisy ones in
+    the mean.
+    """
+    assert config.readout is not None
+    subjects, classes = _subjects(inputs), len(inputs.task.classes)
+    updates: list[NDArray] = []
+    real: list[int] = []
+    for restart in range(RESTARTS):
+        own_seed = seed_for(seed, "discriminator", "restart", str(restart))
+        different = config.reservoirs == "different"
+        # Under `same` the clients to come have the server's reservoir, so that is what to learn from.
+        reservoir_seed = own_seed if different else seed
+        _, reservoirs = client_reservoirs(config.reservoir, inputs.columns, subjects, different, reservoir_seed)
+        noise = InputNoise(config.discriminator.noise, subjects, own_seed)
+        paths, rows = [], 0
+        for kind, seen in (("real", inputs.of(subjects)), ("fake", inputs.of(subjects).with_noise(noise))):
+            files = write_client_states(scratch / f"{restart}-{kind}", seen, reservoirs, config.readout.batch_size)
+            paths += [(str(files.path(subject)), REAL if kind == "real" else FAKE) for subject in subjects]
+            rows = files.rows
+        work = LocalWork(config.reservoir.units, config.reservoir.units, classes, rows, config.readout)
+        played = _play(LocalTraining(work, ProximalObjective()), paths, own_seed)
+        updates += [update for update, _ in played]
+        real += [kind for _, kind in played]
+    return UpdateExamples(np.stack(updates), np.array(real), {})
+
+
+def _play(training: LocalTraining, clients: Sequence[tuple[str, int]], seed: int) -> list[tuple[NDArray, int]]:
+    work, random, run = training.work, generator_for(seed, "mixture"), tf.function(training)
+    start = initial_readout(work.units, work.classes, seed)
+    weights = Weights(tf.constant(start.kernel), tf.constant(start.bias))
+    server, rate = training.objective.initialize(weights), tf.constant(work.readout.learning_rate)
+    played = []
+    for number in range(ROUNDS):
+        drawn: list[Weights] = []
+        for i, (path, kind) in enumerate(clients):
+            order = tf.constant([seed_for(seed, "order", str(i)), number * work.readout.epochs], tf.int32)
+            result = run(weights, rate, server, Client(tf.constant(path), order, tf.constant(0), HONEST, ()))
+            played.append((flattened(result.update).numpy(), kind))
+            if kind == REAL or random.random() < 0.5:
+                drawn.append(result.update)
+        weights = tf.nest.map_structure(lambda old, *new: old + tf.add_n(new) / len(new), weights, *drawn)
+    return played
+
+
+def _subjects(inputs: ModelInputs) -> tuple[str, ...]:
+    subjects = inputs.split.discriminator
+    if not subjects:
+        raise ConfigError("a split without discriminator subjects; expected one such as 'thesis-discriminative'")
+    return subjects
+
+
+@dataclass(frozen=True)
+class DiscriminatorCard:
+    """What a discriminator is.
+
+    Attributes:
+        parameters: Of the readouts it judges, bias included.
+        subjects: Whom it learnt from.
+        trained_on: `steps` or `rounds`.
+        config: The network.
+        validation_accuracy: Keras's, after the last epoch.
+        train_f1: F1 of the real updates, on what it learnt from.
+        test_f1: The same on what it did not.
+    """
+
+    parameters: int
+    subjects: tuple[str, ...]
+    trained_on: str
+    config: DiscriminatorConfig
+    validation_accuracy: float
+    train_f1: float
+    test_f1: float
+
+
+@dataclass(frozen=True, eq=False)
+class Discriminator:
+    """A trained network, and what it is."""
+
+    model: Any
+    card: DiscriminatorCard
+
+    def save(self, path: Path) -> None:
+        """Writes the Keras model, and its card beside it."""
+        self.model.save(path)
+        with atomic_write(path.with_suffix(".json")) as file:
+            file.write((json.dumps(asdict(self.card), indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path, parameters: int) -> Discriminator:
+        """Reads what `save` wrote, for readouts of so many parameters."""
+        if not path.is_file():
+            raise DataError(path, "no such file", "a discriminator that `tff-esn discriminator` wrote")
+        try:
+            values = json.loads(path.with_suffix(".json").read_text())
+            card = DiscriminatorCard(**{**values, "config": DiscriminatorConfig(**values["config"])})
+            model = tf.keras.models.load_model(path, safe_mode=True)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            problem = str(error).splitlines()[0]
+            raise DataError(path, problem, "a discriminator that `tff-esn discriminator` wrote") from None
+        if card.parameters != parameters:
+            raise DataError(path, f"a discriminator of {card.parameters} parameters", f"one of {parameters}")
+        return cls(model, card)
+
+    @lru_cache(maxsize=16)  # noqa: B019 - one rule for one network, so that one process serves it.
+    def rule(self, treatment: str) -> DiscriminatorRule:
+        """The network as the server's rule."""
+        layers = [layer.get_weights() for layer in self.model.layers if layer.get_weights()]
+        return DiscriminatorRule(tuple((kernel, bias) for kernel, bias in layers), treatment)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscriminatorRule(Rule):
+    """Accepts the updates that the network takes for real; thesis Algorithms 3 and 4.
+
+    Attributes:
+        layers: Kernel and bias of each dense layer.
+        treatment: `replaced` or `left_out`; see `DefenceConfig`.
+    """
+
+    layers: tuple[tuple[NDArray, NDArray], ...]
+    treatment: str
+
+    def __call__(self, updates: tf.Tensor, weights: tf.Tensor) -> Judgement:
+        """Judges a round."""
+        judgement = super().__call__(updates, weights)
+        if self.treatment == "left_out":
+            return judgement
+        # A rejected client's weights are the server's: an update of 0 that counts in the mean.
+        share = tf.math.divide_no_nan(
+            tf.reduce_sum(tf.boolean_mask(weights, judgement.accepted)), tf.reduce_sum(weights)
+        )
+        return judgement._replace(update=share * judgement.update)
+
+    def hears(self, accepted: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Algorithm 4 sums what all clients send beside their weights."""
+        return accepted if self.treatment == "left_out" else weights > 0
+
+    def _accepts(self, updates: tf.Tensor) -> tf.Tensor:
+        values = updates
+        for kernel, bias in self.layers[:-1]:
+            values = tf.nn.relu(tf.matmul(values, tf.constant(kernel)) + bias)
+        kernel, bias = self.layers[-1]
+        return tf.matmul(values, tf.constant(kernel))[:, 0] + bias[0] > 0
+
+
+def discriminator_network(parameters: int, config: DiscriminatorConfig, seed: int) -> tf.keras.Model:
+    """The untrained network, compiled."""
+    first, second = config.units
+
+    def initializer(layer: str) -> tf.keras.initializers.Initializer:
+        return tf.keras.initializers.GlorotUniform(seed_for(seed, "discriminator", layer))
+
+    def dropout(layer: str) -> tf.keras.layers.Dropout:
+        return tf.keras.layers.Dropout(config.dropout, seed=seed_for(seed, "dropout", layer))
+
+    model = tf.keras.Sequential(
+        [
+            tf.keras.Input((parameters,)),
+            tf.keras.layers.Dense(first, activation="relu", kernel_initializer=initializer("first")),
+            dropout("first"),
+            tf.keras.layers.Dense(second, activation="relu", kernel_initializer=initializer("second")),
+            dropout("second"),
+            tf.keras.layers.Dense(1, activation="sigmoid", kernel_initializer=initializer("output")),
+        ]
+    )
+    optimizer = tf.keras.optimizers.Adam(config.learning_rate)
+    model.compile(optimizer, loss="binary_crossentropy", metrics=["binary_accuracy"])
+    return model
+
+
+def train_discriminator(
+    examples: UpdateExamples, config: DiscriminatorConfig, subjects: Sequence[str], trained_on: str, seed: int
+) -> Discriminator:
+    """Trains the network on four fifths of the examples and tests it on the rest."""
+    train, test = examples.split(seed)
+    model = discriminator_network(examples.updates.shape[1], config, seed)
+    history = model.fit(
+        train.updates,
+        train.real,
+        batch_size=config.batch_size,
+        epochs=config.epochs,
+        validation_split=VALIDATION_SHARE,
+        shuffle=False,  # They come in a random order.
+        verbose=0,
+    )
+    card = DiscriminatorCard(
+        parameters=examples.updates.shape[1],
+        subjects=tuple(subjects),
+        trained_on=trained_on,
+        config=config,
+        validation_accuracy=float(history.history["val_binary_accuracy"][-1]),
+        train_f1=_f1(model, train),
+        test_f1=_f1(model, test),
+    )
+    return Discriminator(model, card)
+
+
+def _f1(model: tf.keras.Model, examples: UpdateExamples) -> float:
+    return score(examples.real, model.predict(examples.updates, verbose=0)[:, 0]).f1_stress
+
+
+def discriminator_for(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> Discriminator:
+    """The discriminator of a configuration: read from its file, or trained on the split's subjects."""
+    assert config.defence is not None
+    parameters = config.reservoir.units + 1
+    if len(inputs.task.classes) > 2:
+        parameters = (config.reservoir.units + 1) * len(inputs.task.classes)
+    if config.defence.file is not None:
+        return Discriminator.load(Path(config.defence.file), parameters)
+    if config.defence.trained_on == "steps":
+        examples = step_examples(inputs, config, seed)
+    else:
+        examples = round_examples(inputs, config, seed, scratch)
+    return train_discriminator(
+        examples, config.discriminator, _subjects(inputs), config.defence.trained_on or "rounds", seed
+    )
