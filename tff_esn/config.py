@@ -307,6 +307,7 @@ class DiscriminatorConfig:
         epochs: Passes over its examples.
         batch_size: Examples a step.
         noise: Standard deviation of the input noise of the clients it learns to reject.
+        readout: The training whose steps it learns from: the centralised model's, as in the thesis.
     """
 
     units: tuple[PositiveInt, PositiveInt] = (64, 32)
@@ -315,6 +316,7 @@ class DiscriminatorConfig:
     epochs: PositiveInt = 5
     batch_size: PositiveInt = 64
     noise: PositiveFloat = 1.0
+    readout: ReadoutConfig = ReadoutConfig()
 
 
 Algorithm = Literal["fedavg", "fedavg-unweighted", "fedprox", "fedsgd", "mimelite", "fedcurv"]

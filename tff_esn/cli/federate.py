@@ -43,6 +43,26 @@ def federate(
         Optional[str], typer.Option(help="Clients with noise, joined by commas.", show_default="all")
     ] = None,
     factor: Annotated[Optional[float], typer.Option(help="FedCurv's lambda.", show_default="the preset's")] = None,
+    attack: Annotated[
+        Optional[Literal["noise", "label-flip", "sign-flip", "scaled", "random", "stealthy"]],
+        typer.Option(help="What bad clients do.", show_default="nobody attacks"),
+    ] = None,
+    strength: Annotated[Optional[float], typer.Option(help="How strongly.", show_default="the attack's own")] = None,
+    share: Annotated[float, typer.Option(help="Share of bad clients, drawn by the seed.")] = 0.5,
+    fake: Annotated[
+        Optional[str], typer.Option(help="Bad clients instead, joined by commas.", show_default="by --share")
+    ] = None,
+    defence: Annotated[
+        str,
+        typer.Option(
+            help="none, discriminator, tff-robust, median, trimmed-mean, geometric-median, krum, multi-krum, "
+            "norm-filter or cosine-filter."
+        ),
+    ] = "none",
+    discriminator: Annotated[
+        Optional[Path],
+        typer.Option(help="Of `tff-esn discriminator`.", show_default="trained on the split's discriminator subjects"),
+    ] = None,
     evaluate_every: Annotated[int, typer.Option(help="Rounds between evaluations.")] = 1,
     engine: Annotated[
         Optional[Literal["states", "builtin", "graph"]],
@@ -100,7 +120,11 @@ def federate(
             "clients_per_round": clients,
             "evaluate_every": evaluate_every,
             "noise": {"standard_deviation": noise, "clients": noisy and noisy.split(",")},
+            "defence": {"kind": defence, "file": discriminator and str(discriminator)},
         }
+        if attack is not None:
+            bad = {"share": share, "clients": fake and fake.split(",")}
+            given["attack"] = {"kind": attack, "strength": strength, **bad}
         if factor is not None:
             given["fedcurv"] = {**asdict(PRESETS[preset].fedcurv), "factor": factor}
         source = "options"

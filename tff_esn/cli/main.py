@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn.cli import central, data, demo, deploy, federate, inspect, reproduce, runs, tune
+from tff_esn.cli import central, data, demo, deploy, discriminate, federate, inspect, reproduce, runs, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -54,6 +54,7 @@ for command in (
     inspect.inspect,
     central.central,
     federate.federate,
+    discriminate.discriminator,
     tune.tune,
     reproduce.reproduce,
     deploy.export,

@@ -85,12 +85,18 @@ def _reproduce(
         run.finish({"runs": len(cells)})
     for table in sweep.tables:
         for preset in results.presets:
-            print_scores(f"{table.title}, preset {preset}, {count} seeds", results.table(table, preset), source.study)
+            title = f"{table.title}, preset {preset}, {count} seeds"
+            print_scores(title, results.table(table, preset), source.study)
+            _print_detections(f"{table.title}: fakes rejected, preset {preset}", results.detections(table, preset))
+    for pivot in sweep.pivots:
+        for preset in results.presets:
+            for metric in pivot.metrics:
+                _print_pivot(f"{pivot.title}: {metric}, preset {preset}", results.pivot(pivot, preset, metric))
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
 
 
 def _write(run: "Run", results: "SweepResults") -> None:
-    from tff_esn.evaluation.figures import draw_panels
+    from tff_esn.evaluation.figures import draw_judged, draw_panels
     from tff_esn.evaluation.score_tables import to_csv, to_markdown
 
     run.write_text("curves.csv", results.curves_csv())
@@ -99,8 +105,50 @@ def _write(run: "Run", results: "SweepResults") -> None:
             rows = results.table(table, preset)
             to_csv(rows, run.path(f"{table.name}-{preset}.csv"))
             run.write_text(f"{table.name}-{preset}.md", to_markdown(rows))
+            run.write_json(f"{table.name}-{preset}-detection.json", results.detections(table, preset))
+        for pivot in results.sweep.pivots:
+            for metric in pivot.metrics:
+                lines = results.pivot(pivot, preset, metric)
+                run.write_text(f"{pivot.name}-{metric}-{preset}.csv", "\n".join(map(",".join, lines)) + "\n")
         for figure in results.sweep.figures:
+            if figure.kind == "judged":
+                shown = results.judged(figure, preset)
+                drawn, fake, rejected, _ = shown.judged.T
+                accuracy = shown.curve("test", "accuracy")
+                title = f"{figure.title}, preset {preset}"
+                path = run.path(f"{figure.name}-{preset}.png")
+                draw_judged(path, title, shown.rounds, accuracy, drawn - rejected, drawn - fake)
+                continue
             for chosen in results.figures(figure):
                 name = "-".join([figure.name, *map(str, chosen), preset])
                 title = ", ".join([figure.title, *map(str, chosen), f"preset {preset}"])
                 draw_panels(run.path(f"{name}.png"), title, results.panels(figure, preset, chosen), "accuracy")
+
+
+def _print_detections(title: str, detections: dict[str, dict[str, float]]) -> None:
+    from rich.table import Table
+
+    from tff_esn.console import output
+
+    if not detections:
+        return
+    table = Table(title=title, title_justify="left")
+    for heading in ("Model", "Precision", "Recall", "Mean abs. error"):
+        table.add_column(heading, justify="left" if heading == "Model" else "right")
+    for name, values in detections.items():
+        table.add_row(name, *(f"{value:.4f}" for value in values.values()))
+    output.print(table)
+
+
+def _print_pivot(title: str, lines: list[list[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from tff_esn.console import output
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for i, heading in enumerate(lines[0]):
+        table.add_column(heading, justify="right" if i else "left")
+    for line in lines[1:]:
+        table.add_row(*line)
+    output.print(table)

@@ -64,6 +64,37 @@ def draw_panels(path: Path, title: str, panels: Sequence[Sequence[Panel]], quant
         figure.savefig(file, format=path.suffix[1:], dpi=110)
 
 
+def draw_judged(path: Path, title: str, rounds: NDArray, accuracy: NDArray, accepted: NDArray, valid: NDArray) -> None:
+    """Draws accuracy over rounds, and below it the clients that were accepted and those that should have been.
+
+    Args:
+        path: Where to; its ending says the format.
+        title: Of the figure.
+        rounds: Rounds that were evaluated.
+        accuracy: At these.
+        accepted: Clients accepted in each round, from the first on.
+        valid: Clients that are no fakes, likewise.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.plot(rounds, accuracy, color=_colors()[0])
+    above.set_ylim(0, 1)
+    above.set_ylabel("accuracy")
+    above.grid(alpha=0.25)
+    numbers = np.arange(1, len(accepted) + 1)
+    below.bar(numbers, valid, color=_colors()[2], label="really valid", width=0.9)
+    below.step(numbers, accepted, color="black", where="mid", label="accepted")
+    below.set_xlabel("round")
+    below.set_ylabel("clients")
+    below.legend(loc="upper right", frameon=False)
+    error = np.abs(accepted - valid).mean()
+    figure.suptitle(f"{title}\nmean absolute error {error:.4f} (printed 1.1410)")
+    with atomic_write(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=110)
+
+
 def _colors() -> list[str]:
     # Okabe and Ito's, told apart by colour-blind readers too.
     return ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#999933", "#882255"]

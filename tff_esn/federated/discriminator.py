@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tff_esn.config import DiscriminatorConfig, FederatedConfig, ReadoutConfig
+from tff_esn.config import DefenceConfig, DiscriminatorConfig, FederatedConfig, ReadoutConfig
 from tff_esn.data.clients import InputNoise
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.evaluation.metrics import score
@@ -64,7 +64,6 @@ class UpdateExamples:
 
 def step_examples(inputs: ModelInputs, config: FederatedConfig, seed: int) -> UpdateExamples:
     """The steps of training two random ESNs: one on the subjects as they are, one with noise (the thesis)."""
-    assert config.readout is not None
     subjects = _subjects(inputs)
     updates, accuracy = [], {}
     for kind in ("real", "fake"):
@@ -74,7 +73,7 @@ def step_examples(inputs: ModelInputs, config: FederatedConfig, seed: int) -> Up
             own = own.with_noise(InputNoise(config.discriminator.noise, subjects, seed_for(seed, "discriminator")))
         examples = Examples.concatenate(list(own.states(weights).values()))
         start = initial_readout(config.reservoir.units, len(inputs.task.classes), seed_for(seed, "readout", kind))
-        steps, last = readout_steps(examples, config.readout, len(inputs.task.classes), start)
+        steps, last = readout_steps(examples, config.discriminator.readout, len(inputs.task.classes), start)
         updates.append(steps)
         if inputs.split.test:
             tested = Examples.concatenate(list(inputs.of(inputs.split.test).states(weights).values()))
@@ -271,8 +270,16 @@ def discriminator_network(parameters: int, config: DiscriminatorConfig, seed: in
     return model
 
 
+def update_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> UpdateExamples:
+    """What the discriminator of a configuration learns from."""
+    assert config.defence is not None
+    if config.defence.trained_on == "steps":
+        return step_examples(inputs, config, seed)
+    return round_examples(inputs, config, seed, scratch)
+
+
 def train_discriminator(
-    examples: UpdateExamples, config: DiscriminatorConfig, subjects: Sequence[str], trained_on: str, seed: int
+    examples: UpdateExamples, config: DiscriminatorConfig, subjects: Sequence[str], defence: DefenceConfig, seed: int
 ) -> Discriminator:
     """Trains the network on four fifths of the examples and tests it on the rest."""
     train, test = examples.split(seed)
@@ -289,7 +296,7 @@ def train_discriminator(
     card = DiscriminatorCard(
         parameters=examples.updates.shape[1],
         subjects=tuple(subjects),
-        trained_on=trained_on,
+        trained_on=defence.trained_on or "rounds",
         config=config,
         validation_accuracy=float(history.history["val_binary_accuracy"][-1]),
         train_f1=_f1(model, train),
@@ -310,10 +317,5 @@ def discriminator_for(inputs: ModelInputs, config: FederatedConfig, seed: int, s
         parameters = (config.reservoir.units + 1) * len(inputs.task.classes)
     if config.defence.file is not None:
         return Discriminator.load(Path(config.defence.file), parameters)
-    if config.defence.trained_on == "steps":
-        examples = step_examples(inputs, config, seed)
-    else:
-        examples = round_examples(inputs, config, seed, scratch)
-    return train_discriminator(
-        examples, config.discriminator, _subjects(inputs), config.defence.trained_on or "rounds", seed
-    )
+    examples = update_examples(inputs, config, seed, scratch)
+    return train_discriminator(examples, config.discriminator, _subjects(inputs), config.defence, seed)

@@ -6,20 +6,19 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from tff_esn.config import FederatedConfig, SweepConfig, SweepFigure, SweepTable
+from tff_esn.config import FederatedConfig, SweepConfig, SweepFigure, SweepPivot, SweepTable
 from tff_esn.evaluation.figures import Line, Panel
-from tff_esn.evaluation.metrics import METRICS, Scores
+from tff_esn.evaluation.metrics import METRICS, Scores, spread
 from tff_esn.evaluation.reported import reported
 from tff_esn.evaluation.score_tables import ScoreRow
 from tff_esn.federated.report import NAMES, majority_of, model_name, printed_scores
 from tff_esn.federated.rounds import PARTS, Evaluator
-from tff_esn.federated.sweep import Cell, CellResult, Source
+from tff_esn.federated.sweep import Cell, CellResult, Source, detection
 
 #: Parts that tables and figures show; the training clients are in the curves.
 SHOWN = ("validation", "test")
@@ -29,6 +28,8 @@ _LABELS = {
     "reservoirs": "{} reservoirs",
     "fedcurv.factor": "lambda {}",
 }
+#: Numbers of a pivot that tell of the clients' judges.
+DETECTION = ("precision", "recall", "error")
 _MAJORITY, _CENTRAL = "majority class", "central, printed"
 
 
@@ -60,6 +61,31 @@ class SweepResults:
             config = next(iter(group)).config
             rows.append(ScoreRow(_label(config, table.rows, values), part, scores, printed_scores(config, part)))
         return rows
+
+    def pivot(self, pivot: SweepPivot, preset: str, metric: str) -> list[list[str]]:
+        """A table as text, headings first: mean and deviation over seeds; of `DETECTION`, over all rounds."""
+        columns = list(product(*(self.sweep.grid[key] for key in pivot.columns)))
+        lines = [[pivot.rows.split(".")[0], *(" ".join(map(_text, values)) for values in columns)]]
+        for value in self.sweep.grid[pivot.rows]:
+            cells = [_text(value)]
+            for values in columns:
+                wanted = {**pivot.where, "preset": preset, pivot.rows: value, **dict(zip(pivot.columns, values))}
+                cells.append(_summary(self._chosen(wanted), metric))
+            lines.append(cells)
+        return lines
+
+    def judged(self, figure: SweepFigure, preset: str) -> CellResult:
+        """The run of the first seed that a figure of judged clients shows."""
+        return next(iter(self._chosen({**figure.where, "preset": preset}).values()))
+
+    def detections(self, table: SweepTable, preset: str) -> dict[str, dict[str, float]]:
+        """How well fakes were told from others, by row of a table; empty where nobody judged."""
+        groups = self._groups(table.rows, {**table.where, "preset": preset})
+        return {
+            _label(next(iter(group)).config, table.rows, values): detection(list(group.values()))
+            for values, group in groups.items()
+            if any(result.judged[:, 1:].any() for result in group.values())
+        }
 
     def panels(self, figure: SweepFigure, preset: str, chosen: Sequence[Any]) -> list[list[Panel]]:
         """The panels of a figure: a row for each part, a column for each value of the figure's setting.
@@ -118,15 +144,17 @@ class SweepResults:
         """The runs that `where` chooses, by their values of `keys`, in the grid's order."""
         groups: dict[tuple, dict[Cell, CellResult]] = {}
         for values in product(*(self.sweep.grid[key] for key in keys)):
-            wanted = {**where, **dict(zip(keys, values))}
-            group = {
-                cell: result
-                for cell, result in self.results.items()
-                if all(setting(cell.config, key) == value for key, value in wanted.items())
-            }
+            group = self._chosen({**where, **dict(zip(keys, values))})
             if group:
                 groups[values] = group
         return groups
+
+    def _chosen(self, where: Mapping[str, Any]) -> dict[Cell, CellResult]:
+        return {
+            cell: result
+            for cell, result in self.results.items()
+            if all(setting(cell.config, key) == value for key, value in where.items())
+        }
 
 
 def majority_scores(cells: Sequence[Cell], source: Source) -> dict[str, dict[str, Scores]]:
@@ -139,8 +167,25 @@ def majority_scores(cells: Sequence[Cell], source: Source) -> dict[str, dict[str
 
 
 def setting(config: FederatedConfig, name: str) -> Any:
-    """A setting by its name with dots."""
-    return reduce(getattr, name.split("."), config)
+    """A setting by its name with dots; None below what there is none of."""
+    value: Any = config
+    for key in name.split("."):
+        value = getattr(value, key, None)
+    return value
+
+
+def _summary(group: Mapping[Cell, CellResult], metric: str) -> str:
+    results = list(group.values())
+    if not results:
+        return ""
+    if metric in DETECTION:
+        value = detection(results)[metric]
+        return "" if np.isnan(value) else f"{value:.2f}"
+    if metric == "seconds":
+        return f"{np.median([result.seconds for result in results]):.3f}"
+    own = spread([getattr(result.scores["test"], metric) for result in results])
+    mark = "†" if any(result.scores["test"].single_class is not None for result in results) else ""
+    return f"{own.mean:.3f}{mark}" + ("" if np.isnan(own.std) else f" ± {own.std:.3f}")
 
 
 def _label(config: FederatedConfig, keys: Sequence[str], values: Sequence[Any]) -> str:
