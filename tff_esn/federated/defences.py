@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from tff_esn.config import PositiveFloat, PositiveInt
+from tff_esn.federated.vectors import flattened, unflattened
 from tff_esn.runtime import load_tff
 
 if TYPE_CHECKING:
@@ -189,12 +190,12 @@ class CosineFilter(Rule):
         return tf.linalg.matvec(direction(updates), direction(_median(updates))) >= self.least
 
 
-#: For five clients a round of whom up to two are bad. Krum assumes one: its guarantee reaches no further with five
-#: clients, and with two bad ones assumed it would compare each update to one other alone.
+#: For five clients a round. Trimming more than one on either side would be the median. Krum assumes one bad client: its
+#: guarantee reaches no further with five, and with two assumed it would compare each update to one other alone.
 RULES: dict[str, Rule] = {
     "mean": Mean(),
     "median": Median(),
-    "trimmed-mean": TrimmedMean(share=0.4),
+    "trimmed-mean": TrimmedMean(share=0.2),
     "geometric-median": GeometricMedian(iterations=100, smoothing=1e-6),
     "krum": Krum(bad=1),
     "multi-krum": Krum(bad=1, kept=3),
@@ -218,18 +219,6 @@ def _median(values: tf.Tensor) -> tf.Tensor:
 
 
 # ---- On TensorFlow Federated ----
-
-
-def flattened(structure: Any) -> tf.Tensor:
-    """All values of a structure of tensors as one `(parameters,)` vector."""
-    return tf.concat([tf.reshape(part, (-1,)) for part in tf.nest.flatten(structure)], axis=0)
-
-
-def unflattened(vector: tf.Tensor, like: Any) -> Any:
-    """A vector's values in a structure as of these tensors or `tf.TensorSpec`s."""
-    parts = tf.nest.flatten(like)
-    pieces = tf.split(vector, [part.shape.num_elements() for part in parts])
-    return tf.nest.pack_sequence_as(like, [tf.reshape(piece, part.shape) for piece, part in zip(pieces, parts)])
 
 
 def gathered(values: tff.Value) -> tff.Value:
