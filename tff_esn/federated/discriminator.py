@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from tff_esn.config import DefenceConfig, DiscriminatorConfig, FederatedConfig, ReadoutConfig
 from tff_esn.data.clients import InputNoise
@@ -193,10 +194,9 @@ class Discriminator:
         if not path.is_file():
             raise DataError(path, "no such file", "a discriminator that `tff-esn discriminator` wrote")
         try:
-            values = json.loads(path.with_suffix(".json").read_text())
-            card = DiscriminatorCard(**{**values, "config": DiscriminatorConfig(**values["config"])})
+            card = TypeAdapter(DiscriminatorCard).validate_json(path.with_suffix(".json").read_bytes())
             model = tf.keras.models.load_model(path, safe_mode=True)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError) as error:
             problem = str(error).splitlines()[0]
             raise DataError(path, problem, "a discriminator that `tff-esn discriminator` wrote") from None
         if card.parameters != parameters:
