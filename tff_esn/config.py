@@ -464,6 +464,7 @@ class DemoConfig:
         hrv_window: As in `ExtractionConfig`.
         split: Name of the split into clients.
         seeds: Seeds of the central model.
+        rounds: Rounds of the federated ones.
     """
 
     subjects: PositiveInt
@@ -472,6 +473,7 @@ class DemoConfig:
     hrv_window: PositiveFloat
     split: str
     seeds: PositiveInt
+    rounds: PositiveInt
 
 
 def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
