@@ -58,8 +58,11 @@ def draw_panels(path: Path, title: str, panels: Sequence[Sequence[Panel]], quant
     for axis in axes[:, 0]:
         axis.set_ylabel(quantity)
     figure.suptitle(title)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    named = {}
+    for axis in axes.flat:
+        handles, labels = axis.get_legend_handles_labels()
+        named.update(zip(labels, handles))
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     with atomic_write(path) as file:
         figure.savefig(file, format=path.suffix[1:], dpi=110)
 
