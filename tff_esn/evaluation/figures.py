@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def draw_panels(path: Path, title: str, panels: Sequence[Sequence[Panel]], quant
     for axis in axes[:, 0]:
         axis.set_ylabel(quantity)
     figure.suptitle(title)
-    named = {}
+    named: dict[str, Any] = {}
     for axis in axes.flat:
         handles, labels = axis.get_legend_handles_labels()
         named.update(zip(labels, handles))
