@@ -311,7 +311,7 @@ class DiscriminatorConfig:
     """
 
     units: tuple[PositiveInt, PositiveInt] = (64, 32)
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3
     learning_rate: PositiveFloat = 0.001
     epochs: PositiveInt = 5
     batch_size: PositiveInt = 64
