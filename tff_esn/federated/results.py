@@ -28,6 +28,8 @@ _LABELS = {
     "reservoirs": "{} reservoirs",
     "fedcurv.factor": "lambda {}",
 }
+#: What tells the rows of the thesis's tables apart.
+_PRINTED_ROWS = ["algorithm", "server_learning_rate"]
 #: Numbers of a pivot that tell of the clients' judges.
 DETECTION = ("precision", "recall", "error")
 _MAJORITY, _CENTRAL = "majority class", "central, printed"
@@ -59,7 +61,8 @@ class SweepResults:
         for part, (values, group) in product(SHOWN, groups.items()):
             scores = [result.scores[part] for result in group.values()]
             config = next(iter(group)).config
-            rows.append(ScoreRow(_label(config, table.rows, values), part, scores, printed_scores(config, part)))
+            printed = printed_scores(config, part) if table.rows == _PRINTED_ROWS else {}
+            rows.append(ScoreRow(_label(config, table.rows, values), part, scores, printed))
         return rows
 
     def pivot(self, pivot: SweepPivot, preset: str, metric: str) -> list[list[str]]:
