@@ -154,7 +154,10 @@ def _load(cache: Cache, key: str) -> CellResult | None:
     arrays = cache.load("federated", key)
     if arrays is None:
         return None
-    scores = {part: Scores(**values) for part, values in json.loads(str(arrays["scores"])).items()}
+    scores = {
+        part: Scores(**{**values, "confusion": tuple(map(tuple, values["confusion"]))})
+        for part, values in json.loads(str(arrays["scores"])).items()
+    }
     own = (arrays["single_class"], arrays["judged"], float(arrays["seconds"]))
     return CellResult(arrays["rounds"], arrays["curves"], scores, *own)
 
