@@ -237,3 +237,23 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such file; expected a TOML file") from None
     except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}; expected a TOML file") from None
+
+
+@dataclass(frozen=True, config=_strict)
+class ClosedFormSwitches:
+    """Where the papers on closed forms print something else than they mean; `tff_esn.presets` has both.
+
+    Attributes:
+        averaging: Weight of a client's readout (IncFed paper, eq. 5): `1/N_c` as printed, `N_c/N` as meant.
+        regularization: beta inside every B_c (eq. 7, thesis eq. 2.20), so that the sum carries it |C| times,
+            or lambda added `once` at the server (thesis eq. B.4).
+        last_unit: pFedRR's set of units ends before the last one, which is never selected, or keeps it.
+        plasticity: FedIP's eq. 2 as `printed`; the rule that descends the KL divergence (`schrauwen`), step by
+            step; or the authors' code (`normalized`): gradients summed over time, averaged over sequences and
+            divided by their norm over the units.
+    """
+
+    averaging: Literal["1/N_c", "N_c/N"]
+    regularization: Literal["per_client", "once"]
+    last_unit: Literal["dropped", "kept"]
+    plasticity: Literal["printed", "schrauwen", "normalized"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tff_esn.config import ExtractionConfig, WindowConfig
+from tff_esn.config import ClosedFormSwitches, ExtractionConfig, WindowConfig
 
 
 @dataclass(frozen=True)
@@ -36,3 +36,10 @@ CORRECTED = Preset(
     WindowConfig(normalization="zscore", scope="subject"),
 )
 PRESETS = {preset.name: preset for preset in (THESIS, CORRECTED)}
+#: The same for readouts solved in closed form and reservoirs that adapt.
+CLOSED_FORMS = {
+    "thesis": ClosedFormSwitches(
+        averaging="1/N_c", regularization="per_client", last_unit="dropped", plasticity="printed"
+    ),
+    "corrected": ClosedFormSwitches(averaging="N_c/N", regularization="once", last_unit="kept", plasticity="schrauwen"),
+}
