@@ -257,3 +257,26 @@ class ClosedFormSwitches:
     regularization: Literal["per_client", "once"]
     last_unit: Literal["dropped", "kept"]
     plasticity: Literal["printed", "schrauwen", "normalized"]
+
+
+@dataclass(frozen=True, config=_strict)
+class PlasticityConfig:
+    """Intrinsic plasticity of a reservoir's gains and biases (FedIP paper, Table 1).
+
+    Attributes:
+        mu: Mean of the Gaussian that a unit's activation should follow.
+        sigma: Its standard deviation.
+        eta: Learning rate; under `normalized` the length of a step.
+        epochs: E, passes over a client's data in a round.
+        rounds: Rounds of averaging over the clients.
+        batch_size: Sequences that run together; one update is their mean.
+        rule: As `ClosedFormSwitches.plasticity`.
+    """
+
+    mu: Annotated[float, Field(gt=-1, lt=1)] = 0.0
+    sigma: PositiveFloat = 0.1
+    eta: PositiveFloat = 0.01
+    epochs: PositiveInt = 3
+    rounds: PositiveInt = 1
+    batch_size: PositiveInt = 100
+    rule: Literal["printed", "schrauwen", "normalized"] = "normalized"
