@@ -18,7 +18,7 @@ from tff_esn.closed_form.statistics import (
     RidgeStatistics,
     client_statistics,
     pack,
-    ridge_confusion,
+    ridge_confusions,
     ridge_statistics,
     unpack,
 )
@@ -147,16 +147,16 @@ def test_sequences_without_a_label_do_not_count() -> None:
     assert own.samples == 28
 
 
-def test_the_confusion_counts_every_step() -> None:
+def test_the_confusions_count_every_step_for_every_readout() -> None:
     whole = sequences(40)
-    readout = ridge_statistics(whole, AFFECT, WEIGHTS, bias=True).solve(1e-2)
+    own = ridge_statistics(whole, AFFECT, WEIGHTS, bias=True)
+    readouts = [own.solve(1e-2), own.solve(100.0)]
     states, labels = by_hand(whole, WEIGHTS)
-    answers = readout.answers(states).argmax(axis=1)
-    expected = np.zeros((4, 4), int)
-    np.add.at(expected, (labels, answers), 1)
-    found = ridge_confusion(whole, AFFECT, WEIGHTS, readout)
-    assert found.sum() == 280
-    assert np.abs(found - expected).sum() <= 2  # steps on the edge between two answers
+    for readout, found in zip(readouts, ridge_confusions(whole, AFFECT, WEIGHTS, readouts)):
+        expected = np.zeros((4, 4), int)
+        np.add.at(expected, (labels, readout.answers(states).argmax(axis=1)), 1)
+        assert found.sum() == 280
+        assert np.abs(found - expected).sum() <= 2  # steps on the edge between two answers
 
 
 def test_statistics_of_other_reservoirs_or_shapes_do_not_add_up() -> None:

@@ -204,16 +204,17 @@ def _labelled(sequences: Sequences, task: Task, class_weight: Sequence[float] | 
     return TargetSequences(values, np.eye(len(task.classes))[labels], weights)
 
 
-def ridge_confusion(
-    sequences: Sequences, task: Task, weights: ReservoirWeights, readout: RidgeReadout
+def ridge_confusions(
+    sequences: Sequences, task: Task, weights: ReservoirWeights, readouts: Sequence[RidgeReadout]
 ) -> NDArray[np.int64]:
-    """Number of steps by label (row) and answer (column), the largest output being the answer."""
+    """Number of steps by readout, label and answer, the largest output being the answer; one pass for all readouts."""
     own = _labelled(sequences, task, None)
-    counts = answer_counts(own.values, weights, readout.kernel, readout.bias)
-    return own.targets.astype(np.int64).T @ counts
+    kernels, biases = np.stack([readout.kernel for readout in readouts]), np.stack([own.bias for own in readouts])
+    counts = answer_counts(own.values, weights, kernels, biases)
+    return np.einsum("nl,nro->rlo", own.targets.astype(np.int64), counts)
 
 
 def ridge_accuracy(sequences: Sequences, task: Task, weights: ReservoirWeights, readout: RidgeReadout) -> float:
     """Share of steps whose largest answer is their label."""
-    confusion = ridge_confusion(sequences, task, weights, readout)
+    (confusion,) = ridge_confusions(sequences, task, weights, [readout])
     return float(np.trace(confusion) / confusion.sum())

@@ -92,18 +92,29 @@ def second_moments(
             yield from _batch_moments(batch, kernel, weights, pool)
 
 
-def answer_counts(
-    values: NDArray, weights: ReservoirWeights, readout_kernel: NDArray, readout_bias: NDArray
-) -> NDArray[np.int64]:
-    """How often each output is the largest over the steps of each sequence, `(n, outputs)`."""
-    kernel = joint_kernel(weights)
-    counts = np.zeros((len(values), readout_kernel.shape[1]), np.int64)
-    output_kernel, output_bias = readout_kernel.astype(np.float32), readout_bias.astype(np.float32)
+def answer_counts(values: NDArray, weights: ReservoirWeights, kernels: NDArray, biases: NDArray) -> NDArray[np.int64]:
+    """How often each output is the largest over the steps of each sequence, for several readouts in one pass.
+
+    Args:
+        values: `(n, steps, inputs)`.
+        weights: The reservoir.
+        kernels: `(readouts, units, outputs)`.
+        biases: `(readouts, outputs)`.
+
+    Returns:
+        `(n, readouts, outputs)`.
+    """
+    kernel, (readouts, units, outputs) = joint_kernel(weights), kernels.shape
+    counts = np.zeros((len(values), readouts, outputs), np.int64)
+    side_by_side = np.ascontiguousarray(kernels.transpose(1, 0, 2).reshape(units, -1), np.float32)
+    offsets = biases.reshape(-1).astype(np.float32)
 
     def count(block: slice) -> None:
-        own, rows = counts[block], np.arange(len(counts[block]))
+        own = counts[block]
+        places = np.ogrid[: len(own), :readouts]
         for state in states_by_step(values[block], kernel, weights.leaking_rate):
-            own[rows, (state @ output_kernel + output_bias).argmax(axis=1)] += 1
+            answers = (state @ side_by_side + offsets).reshape(len(own), readouts, outputs).argmax(axis=2)
+            own[places[0], places[1], answers] += 1
 
     with threads() as pool:
         list(pool.map(count, _even_slices(len(values), pool._max_workers)))
