@@ -151,6 +151,7 @@ def client_statistics(
     bias: bool = False,
     class_weight: Sequence[float] | None = None,
     dtype: type[np.floating] = np.float32,
+    clip: float | None = None,
 ) -> Iterator[RidgeStatistics]:
     """Yields the statistics of each client in turn; a client without sequences contributes zeros.
 
@@ -163,6 +164,7 @@ def client_statistics(
         bias: Whether the readout has a bias.
         class_weight: How much a sample of each class counts.
         dtype: Precision of states and products.
+        clip: Longest norm of a state, for differential privacy.
     """
     if class_weight is not None and len(class_weight) != len(task.classes):
         raise ConfigError(f"{len(class_weight)} class weights; expected one for each of {len(task.classes)} classes")
@@ -177,7 +179,7 @@ def client_statistics(
 
     # Columns of the moments: constant, states, targets; the constant goes last.
     columns = np.r_[1 : 1 + units, 0:1] if bias else np.arange(1, 1 + units)
-    for number, moments in enumerate(second_moments(targets(), weights, dtype)):
+    for number, moments in enumerate(second_moments(targets(), weights, dtype, clip)):
         a = moments[1 + units : 1 + units + outputs][:, columns]
         yield RidgeStatistics(a, pack(moments[np.ix_(columns, columns)]), samples[number], digest, bias)
 

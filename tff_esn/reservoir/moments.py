@@ -74,7 +74,10 @@ class _Segment:
 
 
 def second_moments(
-    clients: Iterable[TargetSequences], weights: ReservoirWeights, dtype: type[np.floating] = np.float32
+    clients: Iterable[TargetSequences],
+    weights: ReservoirWeights,
+    dtype: type[np.floating] = np.float32,
+    clip: float | None = None,
 ) -> Iterator[NDArray[np.float64]]:
     """Yields the sum of r(t) r(t)^T, r = [1, x, y], of each client in turn, `(1 + units + outputs,) * 2`.
 
@@ -85,11 +88,13 @@ def second_moments(
         clients: Sequences and targets.
         weights: The reservoir, the same for all.
         dtype: Precision of states and products; sums are kept in float64.
+        clip: Longest state that counts as it is; longer ones count as if they had this norm. The reservoir
+            itself runs on unclipped.
     """
     kernel = joint_kernel(weights, dtype)
     with threads() as pool:
         for batch in _batches(clients, pool._max_workers * BLOCK_ROWS):
-            yield from _batch_moments(batch, kernel, weights, pool)
+            yield from _batch_moments(batch, kernel, weights, pool, clip)
 
 
 def answer_counts(values: NDArray, weights: ReservoirWeights, kernels: NDArray, biases: NDArray) -> NDArray[np.int64]:
@@ -134,7 +139,11 @@ def _batches(clients: Iterable[TargetSequences], rows: int) -> Iterator[list[Tar
 
 
 def _batch_moments(
-    batch: Sequence[TargetSequences], kernel: NDArray, weights: ReservoirWeights, pool: ThreadPoolExecutor
+    batch: Sequence[TargetSequences],
+    kernel: NDArray,
+    weights: ReservoirWeights,
+    pool: ThreadPoolExecutor,
+    clip: float | None,
 ) -> Iterator[NDArray[np.float64]]:
     width = 1 + weights.units + batch[0].targets.shape[1]
     totals = [np.zeros((width, width)) for _ in batch]
@@ -145,7 +154,7 @@ def _batch_moments(
             totals[client] += moments
 
     for block in _blocks(batch, weights.inputs, pool._max_workers):
-        waiting.append(pool.submit(_block_moments, block, kernel, weights.leaking_rate))
+        waiting.append(pool.submit(_block_moments, block, kernel, weights.leaking_rate, clip))
         if len(waiting) > pool._max_workers:
             collect()
     while waiting:
@@ -187,7 +196,7 @@ def _segment(number: int, client: TargetSequences, start: int, end: int) -> _Seg
 
 
 def _block_moments(
-    block: Sequence[_Segment], kernel: NDArray, leaking_rate: float
+    block: Sequence[_Segment], kernel: NDArray, leaking_rate: float, clip: float | None
 ) -> list[tuple[int, NDArray[np.float64]]]:
     units = kernel.shape[1]
     values = block[0].values if len(block) == 1 else np.concatenate([segment.values for segment in block])
@@ -205,6 +214,8 @@ def _block_moments(
     scratch = np.empty((width, width), kernel.dtype)
     filled = 0
     for step, state in enumerate(states_by_step(values, kernel, leaking_rate), start=1):
+        if clip is not None:
+            state = state * np.minimum(1, clip / np.maximum(np.linalg.norm(state, axis=1, keepdims=True), 1e-12))
         for history, root, start, end in zip(histories, roots, edges[:-1], edges[1:]):
             own = history[filled, :, 1 : 1 + units]
             if root is None:
