@@ -280,3 +280,65 @@ class PlasticityConfig:
     rounds: PositiveInt = 1
     batch_size: PositiveInt = 100
     rule: Literal["printed", "schrauwen", "normalized"] = "normalized"
+
+
+Algorithm = Literal["central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank"]
+
+
+@dataclass(frozen=True, config=_strict)
+class MethodConfig:
+    """A way to a readout: a column of a table.
+
+    Attributes:
+        name: Heading of the column; where the documents print a number under it, theirs.
+        algorithm: How statistics become a readout.
+        reservoir: What makes the states.
+        ridge: Regularisation lambda.
+        alpha: Share of important units (`partial`, `hybrid`).
+        tau: Candidates for the threshold of `pfedrr`, `r-pfedrr`, `hybrid` and (for its size) `low-rank`; the
+            best on the validation subjects is taken.
+        plasticity: FedIP's adaptation of the reservoir before; None for none.
+    """
+
+    name: str
+    algorithm: Algorithm = "incfed"
+    reservoir: ReservoirConfig = ReservoirConfig()
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-3
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
+    tau: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.5,)
+    plasticity: Optional[PlasticityConfig] = None
+
+
+@dataclass(frozen=True, config=_strict)
+class ClosedFormConfig:
+    """A table of closed forms over a growing share of training clients.
+
+    Attributes:
+        kind: What `runs/*.toml` says it is.
+        title: Of the table.
+        printed: Where in `reported.json` the printed numbers are, such as `thesis.table_b_3`; None for nowhere.
+        methods: Its columns.
+        split: Name of a split that has `/25` to `/100`.
+        percent: Its rows: shares of the training clients.
+        repetitions: Reservoirs, each with a seed of its own.
+        channels: Raw channels of a WESAD study, and the length of a chunk.
+        hhar: Devices of an HHAR study.
+        train_scores: Whether the training clients are scored too.
+        precision: Of states and products; sums and solutions are in float64.
+        wire: Of values in messages.
+        preset: As printed or as meant: `tff_esn.presets.CLOSED_FORMS`.
+    """
+
+    title: str
+    methods: tuple[MethodConfig, ...]
+    kind: Literal["closed-form"] = "closed-form"
+    printed: Optional[str] = None
+    split: str = "wesad-9-3-3"
+    percent: tuple[Literal[25, 50, 75, 100], ...] = (25, 50, 75, 100)
+    repetitions: PositiveInt = 3
+    channels: ChannelConfig = ChannelConfig()
+    hhar: HharConfig = HharConfig()
+    train_scores: bool = False
+    precision: Literal["float32", "float64"] = "float32"
+    wire: Literal["float32", "float64"] = "float64"
+    preset: Literal["thesis", "corrected"] = "corrected"

@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn.cli import central, data, demo, deploy, inspect, runs, tune
+from tff_esn.cli import central, data, demo, deploy, inspect, runs, solve, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -45,7 +45,8 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
-for command in (demo.demo, inspect.inspect, central.central, tune.tune, deploy.export, deploy.predict):
+app.add_typer(solve.app, name="privacy")
+for command in (demo.demo, inspect.inspect, central.central, tune.tune, solve.solve, deploy.export, deploy.predict):
     app.command(cls=Command)(command)
 
 
