@@ -17,6 +17,7 @@ from tff_esn.closed_form.messages import Message, gains_message
 from tff_esn.config import PlasticityConfig
 from tff_esn.errors import ConfigError
 from tff_esn.reservoir.plasticity import adapt
+from tff_esn.reservoir.states import threads
 from tff_esn.reservoir.weights import ReservoirWeights
 
 OnRound = Callable[[int, ReservoirWeights], None]
@@ -59,8 +60,7 @@ def fedip(
     for number in range(1, config.rounds + 1):
         down += len(gains_message(weights.gain, weights.bias, 0).encode(np.float32))
         gain, bias = np.zeros(weights.units), np.zeros(weights.units)
-        for client, sequences in clients.items():
-            data = local_update(sequences, weights, config).encode(np.float32)
+        for client, data in _sent(clients, weights, config).items():
             up[client] += len(data)
             message = Message.decode(data)
             for mean, own in zip((gain, bias), message.values):
@@ -68,6 +68,16 @@ def fedip(
         weights = replace(weights, gain=gain.astype(np.float32), bias=bias.astype(np.float32))
         on_round(number, weights)
     return AdaptedReservoir(weights, up, down)
+
+
+def _sent(clients: Mapping[str, NDArray], weights: ReservoirWeights, config: PlasticityConfig) -> dict[str, bytes]:
+    """Every client's message of a round, clients side by side."""
+
+    def send(sequences: NDArray) -> bytes:
+        return local_update(sequences, weights, config).encode(np.float32)
+
+    with threads() as pool:
+        return dict(zip(clients, pool.map(send, clients.values())))
 
 
 def local_update(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfig) -> Message:

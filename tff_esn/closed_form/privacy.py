@@ -40,18 +40,16 @@ class PrivacyBudget:
 
     @property
     def noise_multiplier(self) -> float:
-        """The least z with this epsilon and delta."""
-        import dp_accounting
+        """The least z with this epsilon and delta, by the exact privacy loss of Gaussian noise."""
+        from dp_accounting.pld.common import DifferentialPrivacyParameters
+        from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
-        return float(
-            dp_accounting.calibrate_dp_mechanism(
-                dp_accounting.pld.PLDAccountant, dp_accounting.GaussianDpEvent, self.epsilon, self.delta
-            )
-        )
+        promised = DifferentialPrivacyParameters(self.epsilon, self.delta)
+        return float(GaussianPrivacyLoss.from_privacy_guarantee(promised).standard_deviation)
 
 
 def spent_epsilon(noise_multiplier: float, delta: float) -> float:
-    """The epsilon that Gaussian noise of z times the sensitivity has."""
+    """The epsilon that Gaussian noise of z times the sensitivity has, by the accountant that composes releases."""
     import dp_accounting
 
     accountant = dp_accounting.pld.PLDAccountant()

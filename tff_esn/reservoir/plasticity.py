@@ -32,7 +32,15 @@ def bias_gradient(activation: NDArray, config: PlasticityConfig) -> NDArray:
     mu, variance, h = np.float32(config.mu), np.float32(config.sigma**2), activation
     if config.rule == "printed":
         return mu / variance - (h / variance + 1 - h * h + mu * h)
-    return mu / variance - h / variance * (2 * variance + 1 - h * h + mu * h)
+    # mu / sigma^2 - h / sigma^2 (2 sigma^2 + 1 + mu h - h^2), in as few passes as it takes.
+    result = mu - h
+    result *= h
+    result += 2 * variance + 1
+    result *= h
+    result /= -variance
+    if mu:
+        result += mu / variance
+    return result
 
 
 def adapt(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfig) -> ReservoirWeights:
@@ -88,8 +96,11 @@ def _run(sequences: NDArray, weights: ReservoirWeights) -> Iterator[tuple[NDArra
     for step in range(steps):
         inputs[:] = sequences[:, step]
         net = joint @ kernel
-        activation = np.tanh(weights.gain * net + weights.bias)
-        state += rate * (activation - state)
+        activation = weights.gain * net
+        activation += weights.bias
+        np.tanh(activation, out=activation)
+        state *= 1 - rate
+        state += rate * activation
         yield net, activation
 
 
@@ -112,7 +123,7 @@ def _normalized(
     for net, activation in _run(batch, weights):
         gradient = bias_gradient(activation, config)
         of_bias += gradient.mean(axis=0)
-        of_gain += 1 / weights.gain + (gradient * net).mean(axis=0)
+        of_gain += 1 / weights.gain + np.einsum("nu,nu->u", gradient, net) / len(net)
     gain = weights.gain + config.eta * _unit_length(of_gain)
     bias = weights.bias + config.eta * _unit_length(of_bias)
     return gain.astype(np.float32), bias.astype(np.float32)
