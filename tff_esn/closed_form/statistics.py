@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,10 +68,12 @@ class RidgeStatistics:
             np.asarray(targets, np.float64).T @ weighted, pack(weighted.T @ states), len(states), reservoir, bias
         )
 
-    @property
+    @cached_property
     def b(self) -> NDArray[np.float64]:
-        """`(columns, columns)`, S S^T whole."""
-        return unpack(self.half_b)
+        """`(columns, columns)`, S S^T whole; made when it is first asked for, and not to be written to."""
+        whole = unpack(self.half_b)
+        whole.flags.writeable = False
+        return whole
 
     @property
     def units(self) -> int:
