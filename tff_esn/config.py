@@ -323,6 +323,7 @@ class ClosedFormConfig:
         repetitions: Reservoirs, each with a seed of its own.
         channels: Raw channels of a WESAD study, and the length of a chunk.
         hhar: Devices of an HHAR study.
+        scored: Whose accuracy the table shows.
         train_scores: Whether the training clients are scored too.
         precision: Of states and products; sums and solutions are in float64.
         wire: Of values in messages.
@@ -338,6 +339,7 @@ class ClosedFormConfig:
     repetitions: PositiveInt = 3
     channels: ChannelConfig = ChannelConfig()
     hhar: HharConfig = HharConfig()
+    scored: Literal["validation", "test"] = "test"
     train_scores: bool = False
     precision: Literal["float32", "float64"] = "float32"
     wire: Literal["float32", "float64"] = "float64"

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tff_esn.closed_form.experiments import THRESHOLDED, MethodOutcome, TableResult
+from tff_esn.config import ClosedFormConfig
 from tff_esn.evaluation.metrics import spread
 from tff_esn.evaluation.reported import reported
 
@@ -30,7 +31,7 @@ def result_table(result: TableResult, study: str) -> Table:
     table.add_column("Training\nusers")
     table.add_column("Majority\nclass", justify="right")
     for method in config.methods:
-        for heading in _headings(method.algorithm in THRESHOLDED, config.train_scores):
+        for heading in _headings(method.algorithm in THRESHOLDED, config):
             table.add_column(f"{escape(method.name)}\n{heading}", justify="right")
     for percent in config.percent:
         cells = [f"{percent} %", f"{100 * result.majority[percent]:.2f}"]
@@ -38,7 +39,7 @@ def result_table(result: TableResult, study: str) -> Table:
         for method in config.methods:
             own = result.chosen(method.name, percent)
             thresholded = method.algorithm in THRESHOLDED
-            cells += _cells(own, thresholded, config.train_scores)
+            cells += _cells(own, thresholded, config)
             below += _printed_cells(printed.get(str(percent), {}).get(method.name), thresholded, config.train_scores)
         table.add_row(*cells, end_section=not printed)
         if printed:
@@ -70,6 +71,8 @@ def printed_numbers(result: TableResult, study: str) -> dict[str, Any]:
     if result.config.printed is None:
         return {}
     table = reduce(lambda found, key: found[key], result.config.printed.split("."), reported())
+    if any("train_acc" in row for row in table.values()):  # of Tables III and IV: selected settings
+        return {"100": {name: [row["train_acc"], row["val_acc"]] for name, row in table.items()}}
     table = table.get(study, table)
     # The thesis prints shares of 1 where the papers print percent.
     scale = 100 if result.config.printed == "thesis.table_b_3" else 1
@@ -102,13 +105,18 @@ def size_text(number: float) -> str:
     return f"{number:.3g} GB"
 
 
-def _headings(thresholded: bool, train: bool) -> list[str]:
-    return [*(["train %"] if train else []), "test %", *(["units %", "tau"] if thresholded else []), "up"]
+def _headings(thresholded: bool, config: ClosedFormConfig) -> list[str]:
+    return [
+        *(["train %"] if config.train_scores else []),
+        f"{config.scored} %",
+        *(["units %", "tau"] if thresholded else []),
+        "up",
+    ]
 
 
-def _cells(own: Sequence[MethodOutcome], thresholded: bool, train: bool) -> list[str]:
-    cells = [_mean_std([100 * one.accuracy("train") for one in own])] if train else []
-    cells.append(_mean_std([100 * one.accuracy("test") for one in own]))
+def _cells(own: Sequence[MethodOutcome], thresholded: bool, config: ClosedFormConfig) -> list[str]:
+    parts = (["train"] if config.train_scores else []) + [config.scored]
+    cells = [_mean_std([100 * one.accuracy(part) for one in own]) for part in parts]
     if thresholded:
         cells += [_mean_std([one.units_percent for one in own]), f"{own[0].tau:g}"]
     return [*cells, size_text(spread([one.bytes_up for one in own]).mean)]
