@@ -24,8 +24,8 @@ from tff_esn.reservoir.weights import ReservoirWeights
 #: Sequences that advance together: enough to make the product of matrices efficient, few enough that their
 #: states stay in a core's second-level cache.
 BLOCK_ROWS = 512
-#: Bytes of states that wait for their product: long enough a product, and still in the third-level cache.
-HISTORY_BYTES = 16 << 20
+#: Bytes of states that wait for their product: the longer it is, the less its adding up counts.
+HISTORY_BYTES = 48 << 20
 #: Products of fewer steps would spend their time on being added up.
 MIN_HISTORY_STEPS = 8
 
