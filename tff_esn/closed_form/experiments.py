@@ -259,7 +259,7 @@ class _Group:
 
     def _outcome(self, cell: _Cell, adapted: AdaptedReservoir, confusions: Mapping[str, NDArray]) -> MethodOutcome:
         solved, train = cell.solved, self.clients.part(cell.percent).train
-        units = np.mean(list(solved.units.values())) if solved.units and cell.method.algorithm != "incfed" else None
+        units = np.mean(list(solved.units.values())) if solved.units else cell.method.reservoir.units
         up = [solved.bytes_up.get(name, 0) + adapted.bytes_up.get(name, 0) for name in train]
         return MethodOutcome(
             cell.method.name,
@@ -267,7 +267,7 @@ class _Group:
             self.seed,
             cell.tau,
             {part: tuple(map(tuple, own.tolist())) for part, own in confusions.items()},
-            100.0 if units is None else float(100 * units / cell.method.reservoir.units),
+            float(100 * units / cell.method.reservoir.units),
             float(np.mean(up)),
             solved.bytes_down + adapted.bytes_down,
             len(train),

@@ -37,7 +37,7 @@ class FederatedReadout:
         readout: Solved at the server.
         bytes_up: Length of each client's message.
         bytes_down: Length of the message that each client gets back.
-        units: Number of units each client chose to tell about.
+        units: Number of units (or eigenvectors) that each client told about.
         left_out: Clients whose message could not be used, and why.
     """
 
@@ -104,12 +104,16 @@ def federate(
         readout,
         {client: len(data) for client, data in sent.items()},
         message_bytes("readout", outputs, columns, value_bytes=np.dtype(dtype).itemsize),
-        {
-            client: len(message.units) - own.bias
-            for (client, message), own in zip(messages.items(), statistics.values())
-        },
+        {client: _told(message) for client, message in messages.items()},
         received.left_out,
     )
+
+
+def _told(message: Message) -> int:
+    """Units in a message, the readout bias not being one."""
+    if message.kind == "low_rank":
+        return message.count
+    return (message.columns if message.kind == "full" else len(message.units)) - message.bias
 
 
 def receive(sent: Mapping[str, bytes]) -> Received:
