@@ -96,10 +96,13 @@ def solve(
     if engine == "tff":
         _with_tff(clients, table, settings(context).seed)
     else:
-        _print_table(folder, clients, table, settings(context).seed, runs)
+        run_closed_form(folder, clients, table, settings(context).seed, runs)
 
 
-def _print_table(folder: Path, clients: "Clients", table: "ClosedFormConfig", seed: int, runs: Optional[Path]) -> None:
+def run_closed_form(
+    folder: Path, clients: "Clients", table: "ClosedFormConfig", seed: int, runs: Optional[Path]
+) -> None:
+    """Runs a table of closed forms, keeps what came out in a run folder, and prints it."""
     from dataclasses import asdict
 
     from tff_esn.closed_form.experiments import THRESHOLDED, run_table
