@@ -95,7 +95,7 @@ def test_the_threshold_is_that_of_the_validation_subjects(result: TableResult) -
 def rendered(table: object) -> str:
     from rich.console import Console
 
-    console = Console(width=400, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=800, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(table)
     return console.export_text()
 
@@ -117,7 +117,7 @@ def test_the_table_shows_ours_above_what_is_printed(result: TableResult) -> None
     selected = replace(result, config=replace(result.config, printed="incfed.table_3_wesad_selected"))
     assert printed_numbers(selected, "wesad") == {"100": {"FedAvg": [75.5, 84.03], "IncFed": [85.08, 83.63]}}
     validated = rendered(result_table(replace(result, config=replace(result.config, scored="validation")), "wesad"))
-    assert "validation" in validated
+    assert "validation %" in validated
     figure = rendered(threshold_table(result, "pfedrr"))
     assert "0.3" in figure
     assert "100 % of users" in figure
