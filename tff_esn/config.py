@@ -319,7 +319,7 @@ class DiscriminatorConfig:
     readout: ReadoutConfig = ReadoutConfig()
 
 
-Algorithm = Literal["fedavg", "fedavg-unweighted", "fedprox", "fedsgd", "mimelite", "fedcurv"]
+GradientAlgorithm = Literal["fedavg", "fedavg-unweighted", "fedprox", "fedsgd", "mimelite", "fedcurv"]
 
 
 @dataclass(frozen=True, config=_strict)
@@ -345,7 +345,7 @@ class FederatedConfig:
         discriminator: The network of that defence.
     """
 
-    algorithm: Algorithm = "fedavg"
+    algorithm: GradientAlgorithm = "fedavg"
     preset: Literal["thesis", "corrected"] = "thesis"
     engine: Optional[Literal["states", "builtin", "graph"]] = None
     inputs: InputConfig = InputConfig()
@@ -521,3 +521,110 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such file; expected a TOML file") from None
     except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}; expected a TOML file") from None
+
+
+@dataclass(frozen=True, config=_strict)
+class ClosedFormSwitches:
+    """Where the papers on closed forms print something else than they mean; `tff_esn.presets` has both.
+
+    Attributes:
+        averaging: Weight of a client's readout (IncFed paper, eq. 5): `1/N_c` as printed, `N_c/N` as meant.
+        regularization: beta inside every B_c (eq. 7, thesis eq. 2.20), so that the sum carries it |C| times,
+            or lambda added `once` at the server (thesis eq. B.4).
+        last_unit: pFedRR's set of units ends before the last one, which is never selected, or keeps it.
+        plasticity: FedIP's eq. 2 as `printed`; the rule that descends the KL divergence (`schrauwen`), step by
+            step; or the authors' code (`normalized`): gradients summed over time, averaged over sequences and
+            divided by their norm over the units.
+    """
+
+    averaging: Literal["1/N_c", "N_c/N"]
+    regularization: Literal["per_client", "once"]
+    last_unit: Literal["dropped", "kept"]
+    plasticity: Literal["printed", "schrauwen", "normalized"]
+
+
+@dataclass(frozen=True, config=_strict)
+class PlasticityConfig:
+    """Intrinsic plasticity of a reservoir's gains and biases (FedIP paper, Table 1).
+
+    Attributes:
+        mu: Mean of the Gaussian that a unit's activation should follow.
+        sigma: Its standard deviation.
+        eta: Learning rate; under `normalized` the length of a step.
+        epochs: E, passes over a client's data in a round.
+        rounds: Rounds of averaging over the clients.
+        batch_size: Sequences that run together; one update is their mean.
+        rule: As `ClosedFormSwitches.plasticity`.
+    """
+
+    mu: Annotated[float, Field(gt=-1, lt=1)] = 0.0
+    sigma: PositiveFloat = 0.1
+    eta: PositiveFloat = 0.01
+    epochs: PositiveInt = 3
+    rounds: PositiveInt = 1
+    batch_size: PositiveInt = 100
+    rule: Literal["printed", "schrauwen", "normalized"] = "normalized"
+
+
+ClosedForm = Literal["central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank"]
+
+
+@dataclass(frozen=True, config=_strict)
+class MethodConfig:
+    """A way to a readout: a column of a table.
+
+    Attributes:
+        name: Heading of the column; where the documents print a number under it, theirs.
+        algorithm: How statistics become a readout.
+        reservoir: What makes the states.
+        ridge: Regularisation lambda.
+        alpha: Share of important units (`partial`, `hybrid`).
+        tau: Candidates for the threshold of `pfedrr`, `r-pfedrr`, `hybrid` and (for its size) `low-rank`; the
+            best on the validation subjects is taken.
+        plasticity: FedIP's adaptation of the reservoir before; None for none.
+    """
+
+    name: str
+    algorithm: ClosedForm = "incfed"
+    reservoir: ReservoirConfig = ReservoirConfig()
+    ridge: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-3
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
+    tau: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.5,)
+    plasticity: Optional[PlasticityConfig] = None
+
+
+@dataclass(frozen=True, config=_strict)
+class ClosedFormConfig:
+    """A table of closed forms over a growing share of training clients.
+
+    Attributes:
+        kind: What `runs/*.toml` says it is.
+        title: Of the table.
+        printed: Where in `reported.json` the printed numbers are, such as `thesis.table_b_3`; None for nowhere.
+        methods: Its columns.
+        split: Name of a split that has `/25` to `/100`.
+        percent: Its rows: shares of the training clients.
+        repetitions: Reservoirs, each with a seed of its own.
+        channels: Raw channels of a WESAD study, and the length of a chunk.
+        hhar: Devices of an HHAR study.
+        scored: Whose accuracy the table shows.
+        train_scores: Whether the training clients are scored too.
+        precision: Of states and products; sums and solutions are in float64.
+        wire: Of values in messages.
+        preset: As printed or as meant: `tff_esn.presets.CLOSED_FORMS`.
+    """
+
+    title: str
+    methods: tuple[MethodConfig, ...]
+    kind: Literal["closed-form"] = "closed-form"
+    printed: Optional[str] = None
+    split: str = "wesad-9-3-3"
+    percent: tuple[Literal[25, 50, 75, 100], ...] = (25, 50, 75, 100)
+    repetitions: PositiveInt = 3
+    channels: ChannelConfig = ChannelConfig()
+    hhar: HharConfig = HharConfig()
+    scored: Literal["validation", "test"] = "test"
+    train_scores: bool = False
+    precision: Literal["float32", "float64"] = "float32"
+    wire: Literal["float32", "float64"] = "float64"
+    preset: Literal["thesis", "corrected"] = "corrected"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tff_esn.config import ExtractionConfig, FedCurvConfig, FederatedConfig, ReadoutConfig, WindowConfig
+from tff_esn.config import (
+    ClosedFormSwitches,
+    ExtractionConfig,
+    FedCurvConfig,
+    FederatedConfig,
+    ReadoutConfig,
+    WindowConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,13 @@ CORRECTED = Preset(
     trained_on="rounds",
 )
 PRESETS = {preset.name: preset for preset in (THESIS, CORRECTED)}
+#: The same for readouts solved in closed form and reservoirs that adapt.
+CLOSED_FORMS = {
+    "thesis": ClosedFormSwitches(
+        averaging="1/N_c", regularization="per_client", last_unit="dropped", plasticity="printed"
+    ),
+    "corrected": ClosedFormSwitches(averaging="N_c/N", regularization="once", last_unit="kept", plasticity="schrauwen"),
+}
 
 
 def settled(config: FederatedConfig) -> FederatedConfig:

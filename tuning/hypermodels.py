@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any, Union
+from typing import Annotated, Any, Optional, Union
 
 import keras_tuner
 import numpy as np
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from tff_esn.cache import Cache, Shared
+from tff_esn.closed_form.fedip import fedip
+from tff_esn.closed_form.incfed import incfed
+from tff_esn.closed_form.partial import partial_incfed
 from tff_esn.closed_form.ridge import RidgeReadout
-from tff_esn.closed_form.statistics import RidgeStatistics, ridge_accuracy, ridge_statistics
+from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics, ridge_accuracy
 from tff_esn.config import (
     CentralConfig,
     ChannelConfig,
     InputConfig,
+    PlasticityConfig,
     PositiveFloat,
     ReservoirConfig,
     from_mapping,
@@ -129,16 +133,20 @@ class RidgeConfig:
 
     Attributes:
         ridge: Regularisation lambda.
+        alpha: Partial IncFed's share of important units; None for IncFed.
+        plasticity: FedIP's adaptation of the reservoir; None for none.
     """
 
     split: Union[str, ClientSplit]
     reservoir: ReservoirConfig = field(default_factory=ReservoirConfig)
     channels: ChannelConfig = field(default_factory=ChannelConfig)
     ridge: PositiveFloat = 1e-3
+    alpha: Optional[Annotated[float, Field(ge=0, le=1)]] = None
+    plasticity: Optional[PlasticityConfig] = None
 
 
 class RidgeHyperModel(keras_tuner.HyperModel):
-    """A readout solved on the training subjects' summed statistics, scored on the validation subjects."""
+    """IncFed, Partial IncFed or FedIP on the training subjects, scored on the validation subjects."""
 
     def __init__(
         self, space: SearchSpace, base: Mapping[str, Any], preparation: Preparation, task: Task, seed: int
@@ -165,12 +173,16 @@ class RidgeHyperModel(keras_tuner.HyperModel):
         weights = self._weights(config)
         split = resolve_split(config.split, self.preparation.subjects)
 
-        def make() -> RidgeStatistics:
-            parts = [ridge_statistics(self._subject(name, config), self.task, weights) for name in split.train]
-            return sum(parts[1:], parts[0])
+        def make() -> dict[str, RidgeStatistics]:
+            sequences = (self._subject(name, config) for name in split.train)
+            return dict(zip(split.train, client_statistics(sequences, self.task, weights)))
 
-        key = (config.channels, config.reservoir)
-        readout = self._statistics.get(key, make, lambda made: made.b.nbytes).solve(config.ridge)
+        key = (config.channels, config.reservoir, config.plasticity)
+        statistics = self._statistics.get(key, make, lambda made: sum(own.half_b.nbytes for own in made.values()))
+        if config.alpha is None:
+            readout = incfed(statistics, config.ridge).readout
+        else:
+            readout = partial_incfed(statistics, config.ridge, config.alpha, self.seed).readout
         accuracies = [
             ridge_accuracy(self._subject(name, config), self.task, weights, readout) for name in split.validation
         ]
@@ -180,7 +192,17 @@ class RidgeHyperModel(keras_tuner.HyperModel):
         return metrics
 
     def _weights(self, config: RidgeConfig) -> ReservoirWeights:
-        return _drawn(self._reservoirs, config.reservoir, self._columns, self.seed)
+        drawn = _drawn(self._reservoirs, config.reservoir, self._columns, self.seed)
+        plasticity = config.plasticity
+        if plasticity is None:
+            return drawn
+
+        def make() -> ReservoirWeights:
+            split = resolve_split(config.split, self.preparation.subjects)
+            return fedip({name: self._subject(name, config).values for name in split.train}, drawn, plasticity).weights
+
+        key = (config.channels, config.reservoir, plasticity)
+        return self._reservoirs.get(key, make, lambda made: made.recurrent_kernel.nbytes)
 
     def _subject(self, subject: str, config: RidgeConfig) -> Sequences:
         def make() -> Sequences:

@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn.cli import central, data, demo, deploy, discriminate, federate, inspect, reproduce, runs, tune
+from tff_esn.cli import central, data, demo, deploy, discriminate, federate, inspect, reproduce, runs, solve, tune
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -49,12 +49,14 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
+app.add_typer(solve.app, name="privacy")
 for command in (
     demo.demo,
     inspect.inspect,
     central.central,
     federate.federate,
     discriminate.discriminator,
+    solve.solve,
     tune.tune,
     reproduce.reproduce,
     deploy.export,

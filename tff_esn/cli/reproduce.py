@@ -2,17 +2,20 @@
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tff_esn.cli.data import Jobs, Labels
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
+from tff_esn.cli.solve import run_closed_form
 from tff_esn.cli.steps import print_scores
 
 if TYPE_CHECKING:
+    from tff_esn.config import SweepConfig
     from tff_esn.federated.results import SweepResults
+    from tff_esn.federated.sweep import Source
     from tff_esn.store import Run
 
 
@@ -37,8 +40,13 @@ def reproduce(
     Finished parts are kept: stopped, the same command goes on where it stopped, and with more
     seeds only these are run. Writes a run folder with tables, curves and figures.
     """
+    from tff_esn.cache import Cache
+    from tff_esn.closed_form.experiments import load_clients
+    from tff_esn.config import ClosedFormConfig, SweepConfig, from_mapping
     from tff_esn.console import output
+    from tff_esn.data.synthetic.wesad import ensure_wesad
     from tff_esn.errors import ConfigError
+    from tff_esn.federated.sweep import Source
     from tff_esn.runs.named import load_run, run_names
 
     described = {name: load_run(name) for name in (run_names() if list_ else names or [])}
@@ -48,35 +56,37 @@ def reproduce(
         return
     if not described:
         raise ConfigError(f"no run named; expected some of {', '.join(run_names())}, or a .toml file")
+    cache = Cache(settings(context).cache)
+    folder = data or ensure_wesad(cache.folder, jobs=jobs)
     for name, description in described.items():
-        _reproduce(context, name, description, data, seeds, labels, jobs, runs)
+        if description.get("kind") == "closed-form":
+            chosen = description if seeds is None else {**description, "repetitions": seeds}
+            table = from_mapping(ClosedFormConfig, chosen, name)
+            clients = load_clients(folder, table, cache, labels, jobs)
+            run_closed_form(folder, clients, table, settings(context).seed, runs)
+        else:
+            sweep = from_mapping(SweepConfig, description, name)
+            _sweep(name, sweep, Source(folder, cache.folder, labels), settings(context).seed, seeds, jobs, runs)
 
 
-def _reproduce(
-    context: typer.Context,
+def _sweep(
     name: str,
-    description: dict[str, Any],
-    data: Optional[Path],
+    sweep: "SweepConfig",
+    source: "Source",
+    first: int,
     seeds: Optional[int],
-    labels: Optional[Path],
     jobs: Optional[int],
     runs: Optional[Path],
 ) -> None:
     from dataclasses import asdict
 
-    from tff_esn.cache import Cache
-    from tff_esn.config import SweepConfig, from_mapping
     from tff_esn.console import console
-    from tff_esn.data.synthetic.wesad import ensure_wesad
     from tff_esn.federated.results import SweepResults, majority_scores
-    from tff_esn.federated.sweep import Source, cells_of, run_cells
+    from tff_esn.federated.sweep import cells_of, run_cells
     from tff_esn.store import RunStore
 
-    sweep = from_mapping(SweepConfig, description, name)
-    first, cache = settings(context).seed, Cache(settings(context).cache)
     count = seeds or sweep.seeds
     cells = cells_of(sweep, range(first, first + count), name)
-    source = Source(data or ensure_wesad(cache.folder, jobs=jobs), cache.folder, labels)
     with RunStore(runs).create(
         "reproduce", {**asdict(sweep), "study": str(source.study), "seeds": count}, first
     ) as run:

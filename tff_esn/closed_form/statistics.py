@@ -1,77 +1,225 @@
-"""Ridge statistics of many sequences, block by block."""
+"""Ridge statistics: A = Y S^T and B = S S^T of a client's states S and targets Y (IncFed paper, eqs. 6-12).
+
+They add up: over a client's chunks, over what it records later (eqs. 11-12) and over clients (eqs. 8-9).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from tff_esn.closed_form.ridge import RidgeReadout
+from tff_esn.closed_form.solve import solve_symmetric
 from tff_esn.data.tables import Task
 from tff_esn.data.windows import Sequences
 from tff_esn.errors import ConfigError
-from tff_esn.reservoir.states import carried_states
+from tff_esn.reservoir.moments import TargetSequences, answer_counts, second_moments
 from tff_esn.reservoir.weights import ReservoirWeights
-
-#: Sequences whose states are in memory at a time.
-BLOCK = 64
 
 
 @dataclass(frozen=True)
 class RidgeStatistics:
-    """A = Y S^T and B = S S^T of a client's states S and one-hot targets Y; they add up over clients.
+    """A, the lower half of the symmetric B, and what they are of.
+
+    With a readout bias the states have a last column of ones, which `solve` does not penalise.
 
     Attributes:
-        a: `(classes, units)`.
-        b: `(units, units)`.
+        a: `(outputs, columns)`, Y S^T.
+        half_b: `(columns * (columns + 1) / 2,)`, the lower triangle of S S^T row by row.
         samples: Number of steps counted.
+        reservoir: Digest of the reservoir that made the states: sums over different ones mean nothing.
+        bias: Whether the last column is that of the readout's bias.
     """
 
     a: NDArray[np.float64]
-    b: NDArray[np.float64]
+    half_b: NDArray[np.float64]
     samples: int
+    reservoir: str = ""
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        columns = self.a.shape[1]
+        if self.half_b.shape != (columns * (columns + 1) // 2,):
+            found = f"A of shape {self.a.shape} with half of B of shape {self.half_b.shape}"
+            raise ConfigError(
+                f"{found}; expected {columns * (columns + 1) // 2} values, half of ({columns}, {columns})"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        states: NDArray,
+        targets: NDArray,
+        sample_weight: NDArray | None = None,
+        bias: bool = False,
+        reservoir: str = "",
+    ) -> RidgeStatistics:
+        """The statistics of states `(n, units)` and targets `(n, outputs)` that are at hand, in float64."""
+        states = np.asarray(states, np.float64)
+        if bias:
+            states = np.concatenate((states, np.ones((len(states), 1))), axis=1)
+        weighted = states if sample_weight is None else states * np.asarray(sample_weight, np.float64)[:, None]
+        return cls(
+            np.asarray(targets, np.float64).T @ weighted, pack(weighted.T @ states), len(states), reservoir, bias
+        )
+
+    @cached_property
+    def b(self) -> NDArray[np.float64]:
+        """`(columns, columns)`, S S^T whole; made when it is first asked for, and not to be written to."""
+        whole = unpack(self.half_b)
+        whole.flags.writeable = False
+        return whole
+
+    @property
+    def units(self) -> int:
+        """Number of units, N_x."""
+        return self.a.shape[1] - self.bias
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs, N_y."""
+        return len(self.a)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
-        return RidgeStatistics(self.a + other.a, self.b + other.b, self.samples + other.samples)
+        self.check_same(other)
+        return RidgeStatistics(
+            self.a + other.a, self.half_b + other.half_b, self.samples + other.samples, self.reservoir, self.bias
+        )
+
+    def check_same(self, other: RidgeStatistics) -> None:
+        """Refuses statistics that do not add up with these."""
+        if self.a.shape != other.a.shape or self.bias != other.bias:
+            raise ConfigError(f"statistics of shape {other.a.shape} beside {self.a.shape}; expected the same")
+        if self.reservoir != other.reservoir:
+            raise ConfigError(
+                f"statistics of reservoir {other.reservoir} beside those of {self.reservoir}: unit i of one is not "
+                "unit i of the other, and their sum means nothing; expected one reservoir for all clients"
+            )
 
     def solve(self, regularization: float) -> RidgeReadout:
-        """W = A (B + lambda I)^-1, without a bias."""
-        matrix = self.b + regularization * np.eye(len(self.b))
-        try:
-            kernel = scipy.linalg.solve(matrix, self.a.T, assume_a="pos")
-        except np.linalg.LinAlgError:
-            raise ConfigError(f"B is singular with lambda = {regularization:g}; expected a larger lambda") from None
-        return RidgeReadout(kernel, np.zeros(len(self.a)))
+        """W = A (B + lambda I)^-1 (thesis eq. B.4), the bias not penalised."""
+        return solved_readout(self.a, self.b, self.bias, regularization)
 
 
-def ridge_statistics(sequences: Sequences, task: Task, weights: ReservoirWeights) -> RidgeStatistics:
-    """The statistics of sequences that each start from a zero state; every step is a sample."""
-    units, classes = len(weights.bias), len(task.classes)
-    a, b, samples = np.zeros((classes, units)), np.zeros((units, units)), 0
-    for states, labels in _blocks(sequences, task, weights):
-        b += states.T @ states
-        for label in range(classes):
-            a[label] += states[labels == label].sum(axis=0, dtype=np.float64)
-        samples += len(states)
-    return RidgeStatistics(a, b, samples)
+def solved_readout(a: NDArray, b: NDArray, bias: bool, regularization: float) -> RidgeReadout:
+    """The readout of a symmetric system, whose last column is a readout bias's or a unit's."""
+    if not bias:
+        return RidgeReadout(solve_symmetric(a, b, regularization).T, np.zeros(len(a)))
+    count = b[-1, -1]
+    if not count > 0:
+        raise ConfigError("statistics of no sample; expected some, for a readout bias")
+    # Solving for the bias first leaves the statistics about the means.
+    mean, target_mean = b[-1, :-1] / count, a[:, -1] / count
+    centred_b = b[:-1, :-1] - count * np.outer(mean, mean)
+    kernel = solve_symmetric(a[:, :-1] - count * np.outer(target_mean, mean), centred_b, regularization)
+    return RidgeReadout(kernel.T, target_mean - kernel @ mean)
+
+
+def pack(matrix: NDArray) -> NDArray[np.float64]:
+    """The lower triangle of a symmetric matrix, row by row."""
+    return np.ascontiguousarray(matrix[np.tri(len(matrix), dtype=bool)], np.float64)
+
+
+def unpack(half: NDArray) -> NDArray[np.float64]:
+    """The symmetric matrix of a lower triangle.
+
+    >>> unpack(np.array([1.0, 2.0, 3.0]))
+    array([[1., 2.],
+           [2., 3.]])
+    """
+    columns = int(((8 * len(half) + 1) ** 0.5 - 1) / 2)
+    matrix = np.zeros((columns, columns))
+    matrix[np.tri(columns, dtype=bool)] = half
+    return matrix + np.tril(matrix, -1).T
+
+
+def reservoir_digest(weights: ReservoirWeights) -> str:
+    """A short name of a reservoir: the same for the same weights, gains, biases and leaking rate."""
+    digest = hashlib.sha256(repr(float(weights.leaking_rate)).encode())
+    for part in (weights.input_kernel, weights.recurrent_kernel, weights.bias, weights.gain):
+        digest.update(np.ascontiguousarray(part, np.float32).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def client_statistics(
+    clients: Iterable[Sequences],
+    task: Task,
+    weights: ReservoirWeights,
+    *,
+    bias: bool = False,
+    class_weight: Sequence[float] | None = None,
+    dtype: type[np.floating] = np.float32,
+    clip: float | None = None,
+) -> Iterator[RidgeStatistics]:
+    """Yields the statistics of each client in turn; a client without sequences contributes zeros.
+
+    Every sequence starts from a zero state and every step is a sample.
+
+    Args:
+        clients: Their labelled sequences.
+        task: Which label a protocol code has.
+        weights: The reservoir.
+        bias: Whether the readout has a bias.
+        class_weight: How much a sample of each class counts.
+        dtype: Precision of states and products.
+        clip: Longest norm of a state, for differential privacy.
+    """
+    if class_weight is not None and len(class_weight) != len(task.classes):
+        raise ConfigError(f"{len(class_weight)} class weights; expected one for each of {len(task.classes)} classes")
+    digest, units, outputs = reservoir_digest(weights), weights.units, len(task.classes)
+    samples: list[int] = []
+
+    def targets() -> Iterator[TargetSequences]:
+        for client in clients:
+            own = _labelled(client, task, class_weight)
+            samples.append(len(own) * own.values.shape[1])
+            yield own
+
+    # Columns of the moments: constant, states, targets; the constant goes last.
+    columns = np.r_[1 : 1 + units, 0:1] if bias else np.arange(1, 1 + units)
+    for number, moments in enumerate(second_moments(targets(), weights, dtype, clip)):
+        a = moments[1 + units : 1 + units + outputs][:, columns]
+        yield RidgeStatistics(a, pack(moments[np.ix_(columns, columns)]), samples[number], digest, bias)
+
+
+def ridge_statistics(
+    sequences: Sequences,
+    task: Task,
+    weights: ReservoirWeights,
+    *,
+    bias: bool = False,
+    class_weight: Sequence[float] | None = None,
+    dtype: type[np.floating] = np.float32,
+) -> RidgeStatistics:
+    """The statistics of one client: see `client_statistics`."""
+    (only,) = client_statistics([sequences], task, weights, bias=bias, class_weight=class_weight, dtype=dtype)
+    return only
+
+
+def _labelled(sequences: Sequences, task: Task, class_weight: Sequence[float] | None) -> TargetSequences:
+    labels = task.labels(sequences.codes)
+    counted = labels >= 0
+    values, labels = (sequences.values, labels) if counted.all() else (sequences.values[counted], labels[counted])
+    weights = None if class_weight is None else np.asarray(class_weight, np.float64)[labels]
+    return TargetSequences(values, np.eye(len(task.classes))[labels], weights)
+
+
+def ridge_confusions(
+    sequences: Sequences, task: Task, weights: ReservoirWeights, readouts: Sequence[RidgeReadout]
+) -> NDArray[np.int64]:
+    """Number of steps by readout, label and answer, the largest output being the answer; one pass for all readouts."""
+    own = _labelled(sequences, task, None)
+    kernels, biases = np.stack([readout.kernel for readout in readouts]), np.stack([own.bias for own in readouts])
+    counts = answer_counts(own.values, weights, kernels, biases)
+    return np.einsum("nl,nro->rlo", own.targets.astype(np.int64), counts)
 
 
 def ridge_accuracy(sequences: Sequences, task: Task, weights: ReservoirWeights, readout: RidgeReadout) -> float:
     """Share of steps whose largest answer is their label."""
-    right = total = 0
-    for states, labels in _blocks(sequences, task, weights):
-        right += int(np.count_nonzero((states @ readout.kernel).argmax(axis=1) == labels))
-        total += len(labels)
-    return right / total
-
-
-def _blocks(sequences: Sequences, task: Task, weights: ReservoirWeights) -> Iterator[tuple[NDArray, NDArray]]:
-    labels = task.labels(sequences.codes)
-    steps = sequences.values.shape[1]
-    for start in range(0, len(sequences), BLOCK):
-        part = slice(start, start + BLOCK)
-        states = np.concatenate(carried_states(list(sequences.values[part]), weights))
-        yield states, np.repeat(labels[part], steps)
+    (confusion,) = ridge_confusions(sequences, task, weights, [readout])
+    return float(np.trace(confusion) / confusion.sum())

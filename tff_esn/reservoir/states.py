@@ -7,6 +7,7 @@ TensorFlow computes them.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -41,18 +42,19 @@ def last_states(sequences: NDArray, weights: ReservoirWeights) -> NDArray[np.flo
         `(n, units)`.
     """
     _check_inputs(sequences.shape, ("n", "steps"), weights)
-    states = np.empty((len(sequences), weights.units), np.float32)
-    kernel = _joint_kernel(weights)
+    states = np.zeros((len(sequences), weights.units), np.float32)
+    kernel = joint_kernel(weights)
     rows = max(MIN_BLOCK_ROWS, BLOCK_BYTES // (4 * sum(kernel.shape)))
     blocks = [slice(start, start + rows) for start in range(0, len(sequences), rows)]
 
     def advance(block: slice) -> None:
-        states[block] = _advance_block(sequences[block], kernel, weights.leaking_rate)
+        for last in deque(states_by_step(sequences[block], kernel, weights.leaking_rate), maxlen=1):
+            states[block] = last
 
     if len(blocks) == 1:
         advance(blocks[0])
     else:
-        with _threads() as pool:
+        with threads() as pool:
             # The list passes on what a thread raised.
             list(pool.map(advance, blocks))
     return states
@@ -87,7 +89,7 @@ def carried_states(
     # Step after step, and in a step recording after recording: the rows of a step lie together.
     packed = np.empty((starts[-1], weights.units), np.float32)
     rows_of = [starts[:length] + row for row, length in enumerate(lengths)]
-    kernel = _joint_kernel(weights)
+    kernel = joint_kernel(weights)
     for i, rows in zip(order, rows_of):
         packed[rows] = series[i].astype(np.float32) @ kernel[weights.units : -1] + kernel[-1]
     previous = np.ascontiguousarray(initial[order], dtype=np.float32)
@@ -101,19 +103,25 @@ def _check_inputs(shape: tuple[int, ...], axes: tuple[str, ...], weights: Reserv
         raise ConfigError(f"input of shape {shape}; expected ({', '.join(axes)}, {weights.inputs})")
 
 
-def _joint_kernel(weights: ReservoirWeights) -> NDArray[np.float32]:
+def joint_kernel(weights: ReservoirWeights, dtype: type[np.floating] = np.float32) -> NDArray:
     """Recurrent and input kernel and bias below each other, gain multiplied in: one product is the whole drive."""
-    gain = weights.gain
-    return np.concatenate((weights.recurrent_kernel * gain, weights.input_kernel * gain, weights.bias[None]))
+    gain = weights.gain.astype(dtype)
+    return np.concatenate((weights.recurrent_kernel * gain, weights.input_kernel * gain, weights.bias[None])).astype(
+        dtype, copy=False
+    )
 
 
-def _advance_block(sequences: NDArray, kernel: NDArray[np.float32], leaking_rate: float) -> NDArray[np.float32]:
+def states_by_step(sequences: NDArray, kernel: NDArray, leaking_rate: float) -> Iterator[NDArray]:
+    """The states `(n, units)` after each step, from x(0) = 0, in the precision of `kernel`.
+
+    Every step yields the same memory anew: who needs a state longer copies it.
+    """
     (n, steps, _), units = sequences.shape, kernel.shape[1]
     # Columns: state, input, and 1 for the bias.
-    joint = np.zeros((n, len(kernel)), np.float32)
+    joint = np.zeros((n, len(kernel)), kernel.dtype)
     joint[:, -1] = 1
     state, inputs = joint[:, :units], joint[:, units:-1]
-    drive = np.empty((n, units), np.float32)
+    drive = np.empty((n, units), kernel.dtype)
     for step in range(steps):
         inputs[:] = sequences[:, step]
         np.matmul(joint, kernel, out=drive)
@@ -122,7 +130,7 @@ def _advance_block(sequences: NDArray, kernel: NDArray[np.float32], leaking_rate
         else:
             np.tanh(drive, out=drive)
             _leak(state, drive, leaking_rate, out=state)
-    return state
+        yield state
 
 
 def _advance_packed(
@@ -147,12 +155,12 @@ def _advance_packed(
 def _leak(previous: NDArray, activated: NDArray, leaking_rate: float, out: NDArray) -> None:
     """Puts (1 - a) previous + a activated into `out`; `activated` is overwritten."""
     activated -= previous
-    activated *= np.float32(leaking_rate)
+    activated *= activated.dtype.type(leaking_rate)
     np.add(previous, activated, out=out)
 
 
 @contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
+def threads() -> Iterator[ThreadPoolExecutor]:
     """Threads that fill the machine, while the BLAS keeps each of them to one processor."""
     with _blas_threads:
         blas = ThreadpoolController().select(user_api="blas")

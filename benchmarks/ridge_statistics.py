@@ -1,0 +1,162 @@
+"""The statistics kernel against the machine's own sgemm, against peers, and as data grow.
+
+    python benchmarks/ridge_statistics.py                          # ours: rate, memory, many clients
+    python -m venv /tmp/peers && /tmp/peers/bin/pip install reservoirpy jax esnfed
+    python benchmarks/ridge_statistics.py --peers /tmp/peers/bin/python
+
+9 clients x 100 chunks x 700 steps x 8 features, 500 units, float32. Flops of a step are 2 N (N + F) for the state and
+N^2 for S S^T, which is symmetric. Every ratio is of times taken in turns in one run; the median of the turns counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from tff_esn.config import ReservoirConfig
+from tff_esn.reservoir.moments import TargetSequences, second_moments
+from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+
+CLIENTS, CHUNKS, STEPS, FEATURES, UNITS, CLASSES = 9, 100, 700, 8, 500, 4
+SGEMM = 4096
+#: Sequences that peers are timed on.
+PEER_CHUNKS = 20
+
+
+def client(seed: int, chunks: int, steps: int, features: int = FEATURES) -> TargetSequences:
+    """Noise with labels."""
+    random = np.random.default_rng(seed)
+    values = random.normal(size=(chunks, steps, features)).astype(np.float32)
+    return TargetSequences(values, np.eye(CLASSES)[random.integers(0, CLASSES, chunks)])
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """How long a call takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def rate(turns: int, leaking_rate: float) -> None:
+    """Against the machine's own sgemm."""
+    weights = draw_weights(ReservoirConfig(units=UNITS, leaking_rate=leaking_rate), FEATURES, seed=0)
+    clients = [client(i, CHUNKS, STEPS) for i in range(CLIENTS)]
+    steps = CLIENTS * CHUNKS * STEPS
+    flops = steps * (2 * UNITS * (UNITS + FEATURES) + UNITS**2)
+    square = np.random.default_rng(0).normal(size=(SGEMM, SGEMM)).astype(np.float32)
+    product = np.empty_like(square)
+    ratios, rates = [], []
+    for _ in range(turns):
+        before = seconds_of(lambda: np.matmul(square, square, out=product))
+        own = seconds_of(lambda: list(second_moments(clients, weights)))
+        after = seconds_of(lambda: np.matmul(square, square, out=product))
+        sgemm = 2 * SGEMM**3 / min(before, after)
+        ratios.append(flops / own / sgemm)
+        rates.append((flops / own / 1e9, sgemm / 1e9, own / steps))
+    told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    own_rate, sgemm_rate, _ = rates[ratios.index(sorted(ratios)[len(ratios) // 2])]
+    print(
+        f"leaking rate {leaking_rate:g}: {own_rate:.0f} of {sgemm_rate:.0f} GFLOP/s sgemm, "
+        f"median ratio {median(ratios):.2f} ({told})"
+    )
+
+
+def against_peers(interpreter: str, turns: int) -> None:
+    """Against other libraries."""
+    weights = draw_weights(ReservoirConfig(units=UNITS, leaking_rate=0.5), FEATURES, seed=0)
+    ours = [client(i, CHUNKS, STEPS) for i in range(CLIENTS)]
+    some = client(99, PEER_CHUNKS, STEPS)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.npz"
+        np.savez(path, **peer_data(weights, some))
+        found: dict[str, list[float]] = {}
+        for turn in range(turns):
+            own = seconds_of(lambda: list(second_moments(ours, weights))) / (CLIENTS * CHUNKS * STEPS)
+            result = subprocess.run(
+                [interpreter, str(Path(__file__).with_name("peers.py")), str(path)], stdout=subprocess.PIPE, text=True
+            )
+            for peer in map(json.loads, result.stdout.splitlines()):
+                if "error" in peer:
+                    print(f"{peer['name']}: {peer['error']}")
+                    continue
+                if not turn:
+                    print(f"{peer['name']}: B differs by {peer['off']:.1e} from ours")
+                found.setdefault(peer["name"], []).append(peer["seconds_a_step"] / own)
+        for name, ratios in found.items():
+            print(f"ours is {median(ratios):.1f} times as fast as {name} ({', '.join(f'{r:.1f}' for r in ratios)})")
+
+
+def peer_data(weights: ReservoirWeights, some: TargetSequences) -> dict[str, np.ndarray]:
+    """The reservoir and some sequences, in the peers' orientation."""
+    (moments,) = second_moments([some], weights)
+    return {
+        "w": weights.recurrent_kernel.T.astype(np.float64),
+        "w_in": weights.input_kernel.T.astype(np.float64),
+        "rate": np.array(weights.leaking_rate),
+        "values": some.values.astype(np.float64),
+        "targets": np.repeat(some.targets[:, None], some.values.shape[1], axis=1),
+        "b": moments[1 : 1 + UNITS, 1 : 1 + UNITS],
+    }
+
+
+def long_recording() -> None:
+    """1000 units, one hour at 700 Hz, one client."""
+    weights = draw_weights(ReservoirConfig(units=1000), FEATURES, seed=0)
+    one = client(0, 3600, 700)
+    seconds = seconds_of(lambda: list(second_moments([one], weights)))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"1000 units, one hour at 700 Hz: {seconds:.1f} s, peak memory of the process {peak:.2f} GB")
+
+
+def many_clients() -> None:
+    """100 units, up to 10,000 clients of 5 chunks of 100 steps, as a stream."""
+    weights = draw_weights(ReservoirConfig(units=100), FEATURES, seed=0)
+    same = client(0, 5, 100)
+
+    def stream(count: int) -> Iterator[TargetSequences]:
+        for _ in range(count):
+            yield same
+
+    for count in (1000, 2000, 5000, 10_000):
+        total = np.zeros((1 + 100 + CLASSES,) * 2)
+        start = time.perf_counter()
+        for moments in second_moments(stream(count), weights):
+            total += moments
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"{count} clients: {seconds:.2f} s, {1e6 * seconds / count:.0f} us each, peak memory {peak:.3f} GB")
+
+
+def main() -> None:
+    """One part, or all of ours."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", metavar="PYTHON", help="interpreter that has reservoirpy, jax and esnfed")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--only", choices=["rate", "long", "many"], help="one part, in this process")
+    arguments = parser.parse_args()
+    if arguments.peers:
+        against_peers(arguments.peers, arguments.turns)
+    elif arguments.only == "rate":
+        for leaking_rate in (1.0, 0.5):
+            rate(arguments.turns, leaking_rate)
+    elif arguments.only:
+        {"long": long_recording, "many": many_clients}[arguments.only]()
+    else:
+        # Each in a process of its own, for its memory.
+        for part in ("rate", "many", "long"):
+            command = [sys.executable, __file__, "--only", part, "--turns", str(arguments.turns)]
+            subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Whole tables on generated subjects in both layouts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli
+
+from tff_esn.cache import Cache
+from tff_esn.closed_form.engine import tff_readout
+from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, run_table
+from tff_esn.closed_form.incfed import incfed
+from tff_esn.closed_form.leakage import budget_table, private_accuracies
+from tff_esn.closed_form.messages import message_bytes
+from tff_esn.closed_form.report import printed_numbers, result_table, size_text, threshold_table
+from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
+from tff_esn.config import ClosedFormConfig, PlasticityConfig, from_mapping
+from tff_esn.data.synthetic.hhar import write_hhar
+from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.errors import ConfigError
+from tff_esn.reservoir.weights import draw_weights
+
+RUNS = Path(__file__).parents[2] / "runs"
+RESERVOIR = {"units": 20, "leaking_rate": 0.5, "input_scaling": 0.5}
+
+
+def config(*algorithms: str, **more: object) -> ClosedFormConfig:
+    methods = [
+        {"name": name, "algorithm": name, "reservoir": RESERVOIR, "ridge": 1.0, "tau": [0.3, 0.8]}
+        for name in algorithms
+    ]
+    channels = {"device": "wrist", "rate": 8.0, "steps": 40}
+    values = {"title": "t", "methods": methods, "channels": channels, "repetitions": 2, **more}
+    return from_mapping(ClosedFormConfig, values, "test")
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
+    folder = tmp_path_factory.mktemp("study")
+    write_wesad(folder, minutes=5.0)
+    return load_clients(folder, config("incfed"), Cache(folder / "cache"))
+
+
+@pytest.fixture(scope="module")
+def result(clients: Clients) -> TableResult:
+    table = config("central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank")
+    adapted = replace(table.methods[2], name="fedip", plasticity=PlasticityConfig(epochs=1))
+    return run_table(clients, replace(table, methods=(*table.methods, adapted), train_scores=True))
+
+
+def test_a_table_has_every_cell(result: TableResult) -> None:
+    assert len(result.outcomes) == 2 * 4 * (6 + 4 * 2)
+    for method in result.config.methods:
+        for percent, count in ((25, 3), (50, 5), (75, 7), (100, 9)):
+            chosen = result.chosen(method.name, percent)
+            assert [one.seed for one in chosen] == [0, 1]
+            assert {one.clients for one in chosen} == {count}
+            assert all(0 <= one.accuracy(part) <= 1 for one in chosen for part in ("train", "validation", "test"))
+
+
+def test_cells_are_what_the_methods_alone_give(clients: Clients, result: TableResult) -> None:
+    for percent in (25, 100):
+        split = clients.part(percent)
+        weights = draw_weights(result.config.methods[2].reservoir, clients.inputs, seed=1)
+        own = [clients.sequences[name] for name in split.train]
+        solved = incfed(dict(zip(split.train, client_statistics(own, clients.task, weights))), 1.0)
+        sizes = [len(clients.sequences[name]) for name in split.test]
+        accuracies = [ridge_accuracy(clients.sequences[n], clients.task, weights, solved.readout) for n in split.test]
+        (cell,) = (one for one in result.of("incfed", percent) if one.seed == 1)
+        assert cell.accuracy("test") == pytest.approx(np.average(accuracies, weights=sizes), abs=2e-3)
+        assert cell.bytes_up == message_bytes("full", 4, 20)
+        assert cell.bytes_down == message_bytes("readout", 4, 20)
+        (central,) = (one for one in result.of("central", percent) if one.seed == 1)
+        assert central.accuracy("test") == pytest.approx(cell.accuracy("test"), abs=1e-3)
+        assert central.bytes_up == 0
+    (partial,) = (one for one in result.of("partial", 100) if one.seed == 1)
+    assert partial.units_percent == 15.0  # int(150 / 9 / 100 * 20) of 20
+    (adapted,) = (one for one in result.of("fedip", 100) if one.seed == 1)
+    assert adapted.bytes_up == message_bytes("full", 4, 20) + message_bytes("gains", 0, 20, value_bytes=4)
+
+
+def test_the_threshold_is_that_of_the_validation_subjects(result: TableResult) -> None:
+    means = {tau: np.mean([one.accuracy("validation") for one in result.of("pfedrr", 100, tau)]) for tau in (0.3, 0.8)}
+    assert result.best_tau("pfedrr", 100) == max(means, key=lambda tau: means[tau])
+    assert result.best_tau("incfed", 100) is None
+    few, many = (np.mean([one.units_percent for one in result.of("pfedrr", 100, tau)]) for tau in (0.3, 0.8))
+    assert few < many
+    for one, other in zip(result.of("pfedrr", 50), result.of("r-pfedrr", 50)):
+        assert (one.units_percent, one.bytes_up) == (other.units_percent, other.bytes_up)
+
+
+def rendered(table: object) -> str:
+    from rich.console import Console
+
+    console = Console(width=800, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table)
+    return console.export_text()
+
+
+def test_the_table_shows_ours_above_what_is_printed(result: TableResult) -> None:
+    named = replace(result, config=replace(result.config, printed="pfedrr.table_1"))
+    assert printed_numbers(named, "wesad")["25"]["I-pFedRR"] == [80.71, 0.37, 49.72, 1.71]
+    thesis = replace(result, config=replace(result.config, printed="thesis.table_b_3", train_scores=False))
+    assert printed_numbers(thesis, "wesad")["100"]["IncFed"] == pytest.approx([78.01, 0.77])
+    methods = tuple(replace(one, name={"incfed": "IncFed"}.get(one.name, one.name)) for one in thesis.config.methods)
+    outcomes = tuple(replace(one, method={"incfed": "IncFed"}.get(one.method, one.method)) for one in thesis.outcomes)
+    text = rendered(
+        result_table(replace(thesis, config=replace(thesis.config, methods=methods), outcomes=outcomes), "wesad")
+    )
+    assert "78.01 ±0.77" in text
+    assert f"{100 * result.majority[100]:.2f}" in text
+    assert "guessing is right in 25.00 %" in text
+    assert size_text(message_bytes("full", 4, 20)) in text
+    selected = replace(result, config=replace(result.config, printed="incfed.table_3_wesad_selected"))
+    assert printed_numbers(selected, "wesad") == {"100": {"FedAvg": [75.5, 84.03], "IncFed": [85.08, 83.63]}}
+    validated = rendered(result_table(replace(result, config=replace(result.config, scored="validation")), "wesad"))
+    assert "validation %" in validated
+    figure = rendered(threshold_table(result, "pfedrr"))
+    assert "0.3" in figure
+    assert "100 % of users" in figure
+
+
+def test_a_table_on_hhar(tmp_path: Path) -> None:
+    write_hhar(tmp_path, seconds=8.0, models=("nexus4",))
+    table = config("incfed", "pfedrr", split="hhar-5-2-2", repetitions=1, percent=[25, 100])
+    table = replace(table, channels=replace(table.channels, steps=100), printed="fedip.table_2")
+    clients = load_clients(tmp_path, table, Cache(tmp_path / "cache"))
+    result = run_table(clients, table)
+    assert result.classes == 6
+    assert len(result.outcomes) == 2 * 3
+    # Generated walking and sitting are easy to tell apart.
+    assert result.of("incfed", 100)[0].accuracy("test") > 1 / 6
+    assert printed_numbers(result, "hhar")["100"]["FedIP"] == [82.09, 0.29]
+
+
+@pytest.mark.parametrize("algorithm", ["incfed", "partial", "pfedrr"])
+def test_tff_gives_the_same_readout(clients: Clients, algorithm: str) -> None:
+    table = config(algorithm, repetitions=1)
+    table = replace(table, methods=(replace(table.methods[0], tau=(0.8,)),), percent=(100,))
+    weights, readout = tff_readout(clients, table, table.methods[0], 100, seed=0)
+    (plain,) = run_table(clients, table).outcomes
+    subjects = [clients.sequences[name] for name in clients.part(100).test]
+    sizes = [len(own) for own in subjects]
+    found = np.average([ridge_accuracy(own, clients.task, weights, readout) for own in subjects], weights=sizes)
+    assert found == pytest.approx(plain.accuracy("test"), abs=5e-3)
+
+
+def test_little_noise_changes_little_and_much_noise_much(clients: Clients) -> None:
+    table = config("incfed", repetitions=2)
+    found = private_accuracies(clients, table, [0.01, 1e5], 1e-5, 1, 0.5, seed=0)
+    exact, strict, loose = (one.accuracy.mean for one in found)
+    assert abs(loose - exact) < 0.03
+    assert abs(strict - exact) > abs(loose - exact)
+    assert "no noise" in rendered(budget_table(found, 1e-5, "step"))
+
+
+def test_every_run_definition_is_a_table_there_is() -> None:
+    checked = 0
+    for path in RUNS.glob("*.toml"):
+        values = tomli.loads(path.read_text())
+        if values.get("kind") != "closed-form":
+            continue
+        table = from_mapping(ClosedFormConfig, values, path.name)
+        outcome = TableResult(table, (), {}, 4)
+        printed = printed_numbers(outcome, "hhar" if "hhar" in path.name else "wesad")
+        names = {name for row in printed.values() for name in row}
+        assert {method.name for method in table.methods} & names, path.name
+        checked += 1
+    assert checked >= 10
+
+
+def test_tables_that_make_no_sense_are_refused(clients: Clients, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="methods incfed, incfed; expected a name for each"):
+        run_table(clients, config("incfed", "incfed"))
+    with pytest.raises(ConfigError, match=r"methods.0.tau.0 = 1.5"):
+        from_mapping(ClosedFormConfig, {"title": "t", "methods": [{"name": "a", "tau": [1.5]}]}, "test")
+    nothing = {
+        name: replace(own, values=own.values[:0], codes=own.codes[:0]) for name, own in clients.sequences.items()
+    }
+    with pytest.raises(ConfigError, match="no sequence of 40 steps among the train clients"):
+        run_table(replace(clients, sequences=nothing), config("incfed"))

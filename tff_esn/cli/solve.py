@@ -1,0 +1,238 @@
+"""`tff-esn solve`: readouts in closed form; `tff-esn privacy`: what their messages give away."""
+
+# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import typer
+
+from tff_esn.cli.data import Device, Folder, Jobs, Labels, PresetName, Rate
+from tff_esn.cli.options import Command, Group, settings
+from tff_esn.cli.runs import Runs
+from tff_esn.cli.steps import channel_settings
+
+if TYPE_CHECKING:
+    from tff_esn.closed_form.experiments import Clients
+    from tff_esn.config import ClosedFormConfig
+
+AlgorithmName = Literal[
+    "central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank", "fedip"
+]
+Units = Annotated[int, typer.Option(min=1, help="Units of the reservoir, N_x.")]
+Radius = Annotated[float, typer.Option("--radius", help="Spectral radius.")]
+Leaking = Annotated[float, typer.Option("--leaking", help="Leaking rate, in (0, 1].")]
+Scaling = Annotated[float, typer.Option("--scaling", help="Input scaling.")]
+Steps = Annotated[int, typer.Option("--steps", min=1, help="Length of a chunk.")]
+Ridge = Annotated[float, typer.Option(help="Regularisation lambda.")]
+
+
+def solve(
+    context: typer.Context,
+    algorithm: Annotated[AlgorithmName, typer.Argument(help="How clients' statistics become a readout.")],
+    folder: Folder,
+    config: Annotated[
+        Optional[Path], typer.Option(help="TOML file of a whole table (see runs/), in place of the options below.")
+    ] = None,
+    units: Units = 200,
+    radius: Radius = 0.9,
+    leaking: Leaking = 0.5,
+    scaling: Scaling = 0.5,
+    ridge: Ridge = 1.0,
+    alpha: Annotated[float, typer.Option(help="Share of important units (partial, hybrid).")] = 0.5,
+    tau: Annotated[str, typer.Option(help="Thresholds to choose from on the validation subjects.")] = "0.1,0.5,0.9",
+    rule: Annotated[
+        Literal["printed", "schrauwen", "normalized"],
+        typer.Option(help="FedIP: its equation as printed, as meant, or the authors' code."),
+    ] = "normalized",
+    sigma: Annotated[float, typer.Option(help="FedIP: deviation of the target Gaussian.")] = 0.1,
+    eta: Annotated[float, typer.Option(help="FedIP: learning rate.")] = 0.01,
+    epochs: Annotated[int, typer.Option(min=1, help="FedIP: local epochs.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="FedIP: rounds.")] = 1,
+    repetitions: Annotated[int, typer.Option(min=1, help="Reservoirs, from --seed on.")] = 3,
+    split: Annotated[Optional[str], typer.Option(help="Split that grows.", show_default="the study's")] = None,
+    steps: Steps = 700,
+    device: Device = "chest",
+    rate: Rate = None,
+    preset: PresetName = "corrected",
+    engine: Annotated[
+        Literal["numpy", "tff"], typer.Option(help="Where it is computed: the fast kernel, or TensorFlow Federated.")
+    ] = "numpy",
+    labels: Labels = None,
+    jobs: Jobs = None,
+    runs: Runs = None,
+) -> None:
+    """Solve for a readout in closed form with 25, 50, 75 and 100 % of the training subjects.
+
+    Clients send statistics of their reservoir states, the server adds them and solves:
+    incfed (all of them), partial and random (thesis appendix B), pfedrr, r-pfedrr, hybrid
+    and low-rank (what is important of them), fedip (incfed on a reservoir that adapted);
+    beside central ridge regression and averaging of local readouts. The table tells the
+    test accuracy and the bytes on the wire.
+    """
+    from tff_esn.cache import Cache
+    from tff_esn.closed_form.experiments import load_clients
+    from tff_esn.config import ClosedFormConfig, from_mapping, read_toml
+    from tff_esn.data.hhar import is_hhar
+
+    if config is not None:
+        table = from_mapping(ClosedFormConfig, read_toml(config), str(config))
+    else:
+        method: dict[str, Any] = {"name": algorithm, "algorithm": "incfed" if algorithm == "fedip" else algorithm}
+        method["reservoir"] = {
+            "units": units,
+            "spectral_radius": radius,
+            "leaking_rate": leaking,
+            "input_scaling": scaling,
+        }
+        method.update(ridge=ridge, alpha=alpha, tau=tau.split(","))
+        if algorithm == "fedip":
+            method["plasticity"] = {"rule": rule, "sigma": sigma, "eta": eta, "epochs": epochs, "rounds": rounds}
+        given: dict[str, Any] = {"title": algorithm, "methods": [method], "repetitions": repetitions, "preset": preset}
+        given["channels"] = {**channel_settings(device, rate), "steps": steps}
+        given["hhar"] = {"rate": rate}
+        given["split"] = split or ("hhar-5-2-2" if is_hhar(folder) else "wesad-9-3-3")
+        table = from_mapping(ClosedFormConfig, given, "options")
+    clients = load_clients(folder, table, Cache(settings(context).cache), labels, jobs)
+    if engine == "tff":
+        _with_tff(clients, table, settings(context).seed)
+    else:
+        run_closed_form(folder, clients, table, settings(context).seed, runs)
+
+
+def run_closed_form(
+    folder: Path, clients: "Clients", table: "ClosedFormConfig", seed: int, runs: Optional[Path]
+) -> None:
+    """Runs a table of closed forms, keeps what came out in a run folder, and prints it."""
+    from dataclasses import asdict
+
+    from tff_esn.closed_form.experiments import THRESHOLDED, run_table
+    from tff_esn.closed_form.report import headline, result_table, threshold_table
+    from tff_esn.console import console, output
+    from tff_esn.data.hhar import is_hhar
+    from tff_esn.data.synthetic import is_generated
+    from tff_esn.store import RunStore
+
+    with RunStore(runs).create("solve", {**asdict(table), "study": str(folder)}, seed) as run:
+        result = run_table(clients, table, seed)
+        run.write_json("outcomes.json", [asdict(one) for one in result.outcomes])
+        run.finish(headline(result))
+    output.print(result_table(result, "hhar" if is_hhar(folder) else "wesad"))
+    for method in table.methods:
+        if method.algorithm in THRESHOLDED and len(method.tau) > 1:
+            output.print(threshold_table(result, method.name))
+    if is_generated(folder):
+        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+    console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+
+
+def _with_tff(clients: "Clients", table: "ClosedFormConfig", seed: int) -> None:
+    from tff_esn.closed_form.engine import solve_with_tff
+    from tff_esn.console import output
+
+    for told in solve_with_tff(clients, table, seed):
+        output.print(told, highlight=False)
+
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="""See what a message of statistics gives away, and what hiding it costs.
+
+    The IncFed paper says that data cannot be recovered from A = Y S^T and B = S S^T.
+    """,
+)
+
+
+@app.command(cls=Command)
+def reconstruct(
+    context: typer.Context,
+    folder: Folder,
+    subject: Annotated[Optional[str], typer.Option(help="Whose recording.", show_default="the first")] = None,
+    steps: Annotated[str, typer.Option(help="Numbers of states that the client contributed.")] = "1,2,3,5,8",
+    epsilon: Annotated[float, typer.Option(help="Of differential privacy, delta 1e-5.")] = 8.0,
+    units: Units = 100,
+    radius: Radius = 0.9,
+    leaking: Leaking = 0.5,
+    scaling: Scaling = 0.5,
+    device: Device = "chest",
+    rate: Rate = None,
+    labels: Labels = None,
+    jobs: Jobs = None,
+) -> None:
+    """Reconstruct a client's input from its message: plain, under secure aggregation, with noise.
+
+    An error of 0 is the recording itself; 1 is what guessing zeros gives.
+    """
+    from tff_esn.cache import Cache
+    from tff_esn.closed_form.leakage import leakage, leakage_table
+    from tff_esn.config import ChannelConfig, ReservoirConfig, from_mapping
+    from tff_esn.console import output
+    from tff_esn.data.prepare import ChannelRecipe, prepare
+    from tff_esn.data.study import open_study
+    from tff_esn.errors import ConfigError
+
+    channels = from_mapping(ChannelConfig, channel_settings(device, rate), "options")
+    reservoir = from_mapping(
+        ReservoirConfig,
+        {"units": units, "spectral_radius": radius, "leaking_rate": leaking, "input_scaling": scaling},
+        "options",
+    )
+    study = open_study(folder, labels)
+    chosen = subject or study.subjects[0]
+    preparation = prepare(
+        study, ChannelRecipe(channels), subjects=[chosen], cache=Cache(settings(context).cache), jobs=jobs
+    )
+    if not all(part.strip().isdigit() and int(part) for part in steps.split(",")):
+        raise ConfigError(f"steps = {steps}; expected whole numbers from 1, joined by commas")
+    counts = [int(part) for part in steps.split(",")]
+    found = leakage(preparation.load(chosen), reservoir, counts, epsilon, settings(context).seed)
+    output.print(leakage_table(chosen, found, epsilon))
+
+
+@app.command(cls=Command)
+def budget(
+    context: typer.Context,
+    folder: Folder,
+    epsilons: Annotated[str, typer.Option(help="Values of epsilon, joined by commas.")] = "0.5,1,2,4,8",
+    delta: Annotated[float, typer.Option(help="Delta.")] = 1e-5,
+    protect: Annotated[Literal["step", "chunk"], typer.Option(help="What is protected: a step, or a chunk.")] = "step",
+    clip: Annotated[float, typer.Option(help="Longest state that counts, as a share of sqrt(units).")] = 0.3,
+    units: Units = 100,
+    radius: Radius = 0.9,
+    leaking: Leaking = 0.5,
+    scaling: Scaling = 0.5,
+    ridge: Ridge = 1.0,
+    repetitions: Annotated[int, typer.Option(min=1, help="Reservoirs, from --seed on.")] = 3,
+    steps: Steps = 700,
+    device: Device = "chest",
+    rate: Rate = None,
+    labels: Labels = None,
+    jobs: Jobs = None,
+) -> None:
+    """Tell the test accuracy of IncFed under differential privacy against epsilon.
+
+    States are clipped, every client adds its share of Gaussian noise to A and B, and the
+    server sees the sum by secure aggregation only.
+    """
+    from tff_esn.cache import Cache
+    from tff_esn.closed_form.experiments import load_clients
+    from tff_esn.closed_form.leakage import budget_table, private_accuracies
+    from tff_esn.config import ClosedFormConfig, from_mapping
+    from tff_esn.console import output
+    from tff_esn.data.hhar import is_hhar
+    from tff_esn.errors import ConfigError
+
+    try:
+        values = [float(part) for part in epsilons.split(",")]
+    except ValueError:
+        raise ConfigError(f"epsilons = {epsilons}; expected numbers joined by commas") from None
+    reservoir = {"units": units, "spectral_radius": radius, "leaking_rate": leaking, "input_scaling": scaling}
+    given: dict[str, Any] = {"title": "privacy", "repetitions": repetitions}
+    given["methods"] = [{"name": "IncFed", "reservoir": reservoir, "ridge": ridge}]
+    given["channels"] = {**channel_settings(device, rate), "steps": steps}
+    given["split"] = "hhar-5-2-2" if is_hhar(folder) else "wesad-9-3-3"
+    table = from_mapping(ClosedFormConfig, given, "options")
+    clients = load_clients(folder, table, Cache(settings(context).cache), labels, jobs)
+    unit_steps = 1 if protect == "step" else steps
+    found = private_accuracies(clients, table, values, delta, unit_steps, clip, settings(context).seed)
+    output.print(budget_table(found, delta, protect))

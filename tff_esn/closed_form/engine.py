@@ -1,0 +1,85 @@
+"""A table's methods by TensorFlow Federated, with all training clients, beside the same without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.closed_form import computations as tff_side
+from tff_esn.closed_form.experiments import Clients
+from tff_esn.closed_form.ridge import RidgeReadout
+from tff_esn.closed_form.selection import partial_count, random_order
+from tff_esn.closed_form.statistics import ridge_confusions
+from tff_esn.config import ClosedFormConfig, MethodConfig
+from tff_esn.console import progress
+from tff_esn.errors import ConfigError
+from tff_esn.presets import CLOSED_FORMS
+from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+
+
+def solve_with_tff(clients: Clients, config: ClosedFormConfig, seed: int) -> Iterator[str]:
+    """Runs each method on the largest share of the clients, one reservoir, and tells its test accuracy."""
+    percent = max(config.percent)
+    with progress("TensorFlow Federated", len(config.methods)) as bar:
+        for method in config.methods:
+            weights, readout = tff_readout(clients, config, method, percent, seed)
+            parts = clients.part(percent).test
+            counts = [ridge_confusions(clients.sequences[name], clients.task, weights, [readout])[0] for name in parts]
+            confusion = np.sum(counts, axis=0)
+            bar.advance()
+            yield f"{method.name}: test accuracy {np.trace(confusion) / confusion.sum():.4f} at {percent} % by TFF"
+
+
+def tff_readout(
+    clients: Clients, config: ClosedFormConfig, method: MethodConfig, percent: int, seed: int
+) -> tuple[ReservoirWeights, RidgeReadout]:
+    """The reservoir and the readout of a method, computed by TFF."""
+    train, task = clients.part(percent).train, clients.task
+    weights = draw_weights(method.reservoir, clients.inputs, seed)
+    shapes = tff_side.Shapes(
+        weights.units, clients.inputs, config.channels.steps, len(task.classes), weights.leaking_rate
+    )
+    reservoir: Any = tff_side.reservoir_struct(weights)
+    data = [
+        tff_side.client_struct(
+            clients.sequences[name].values,
+            np.eye(len(task.classes))[task.labels(clients.sequences[name].codes)],
+            random_order(weights.units, seed, name),
+        )
+        for name in train
+    ]
+    if method.plasticity is not None:
+        process = tff_side.build_fedip(shapes, method.plasticity)
+        for _ in range(method.plasticity.rounds):
+            reservoir = process.next(reservoir, data)
+        adapted = {name: np.asarray(reservoir[name], np.float32) for name in ("gain", "bias")}
+        weights = ReservoirWeights(
+            weights.input_kernel, weights.recurrent_kernel, adapted["bias"], adapted["gain"], weights.leaking_rate
+        )
+    kernel = np.asarray(_solved(shapes, config, method, reservoir, data), np.float64)
+    return weights, RidgeReadout(kernel.T, np.zeros(len(kernel)))
+
+
+def _solved(
+    shapes: tff_side.Shapes, config: ClosedFormConfig, method: MethodConfig, reservoir: Any, data: list[Any]
+) -> NDArray:
+    algorithm, ridge = method.algorithm, method.ridge
+    if CLOSED_FORMS[config.preset].regularization == "per_client":
+        ridge *= len(data)
+    if algorithm in ("central", "incfed"):
+        process = tff_side.build_incfed(shapes, ridge)
+        return process.next(process.initialize(), reservoir, data)[1]
+    if algorithm == "averaging":
+        computation = tff_side.build_averaging(shapes, method.ridge, CLOSED_FORMS[config.preset])
+    elif algorithm in ("partial", "random"):
+        alpha = method.alpha if algorithm == "partial" else 0.0
+        computation = tff_side.build_partial(shapes, ridge, alpha, partial_count(len(data), shapes.units))
+    elif algorithm == "low-rank":
+        raise ConfigError("low-rank by TFF; expected a rank of its own: see computations.build_low_rank")
+    else:
+        policy = {"pfedrr": "importance", "r-pfedrr": "random", "hybrid": "hybrid"}[algorithm]
+        computation = tff_side.build_pfedrr(shapes, ridge, method.tau[0], policy, method.alpha)
+    return computation(reservoir, data)

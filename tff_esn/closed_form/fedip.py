@@ -1,0 +1,86 @@
+"""Federated Intrinsic Plasticity (De Caro et al. 2022): federated averaging of a reservoir's gains and biases.
+
+Clients that adapt the same reservoir to their own data send its gains and biases, the server averages them
+by number of sequences (Algorithm 1). The readout is IncFed's, on the reservoir adapted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.closed_form.messages import Message, gains_message
+from tff_esn.config import PlasticityConfig
+from tff_esn.errors import ConfigError
+from tff_esn.reservoir.plasticity import adapt
+from tff_esn.reservoir.states import threads
+from tff_esn.reservoir.weights import ReservoirWeights
+
+OnRound = Callable[[int, ReservoirWeights], None]
+
+
+@dataclass(frozen=True)
+class AdaptedReservoir:
+    """A reservoir after rounds of plasticity, and the bytes that they took.
+
+    Attributes:
+        weights: The reservoir.
+        bytes_up: Of each client, over all rounds.
+        bytes_down: To each client, over all rounds.
+    """
+
+    weights: ReservoirWeights
+    bytes_up: Mapping[str, int]
+    bytes_down: int
+
+
+def fedip(
+    clients: Mapping[str, NDArray],
+    weights: ReservoirWeights,
+    config: PlasticityConfig,
+    on_round: OnRound = lambda number, weights: None,
+) -> AdaptedReservoir:
+    """Adapts a reservoir to everyone's sequences.
+
+    Args:
+        clients: Sequences `(n, steps, inputs)` of each client.
+        weights: The reservoir that the server hands out.
+        config: Plasticity and rounds.
+        on_round: Called after every round with its number and the reservoir.
+    """
+    sizes = {client: len(sequences) for client, sequences in clients.items()}
+    total = sum(sizes.values())
+    if not total:
+        raise ConfigError("no client has sequences; expected at least one")
+    up, down = dict.fromkeys(clients, 0), 0
+    for number in range(1, config.rounds + 1):
+        down += len(gains_message(weights.gain, weights.bias, 0).encode(np.float32))
+        gain, bias = np.zeros(weights.units), np.zeros(weights.units)
+        for client, data in _sent(clients, weights, config).items():
+            up[client] += len(data)
+            message = Message.decode(data)
+            for mean, own in zip((gain, bias), message.values):
+                mean += message.samples / total * own
+        weights = replace(weights, gain=gain.astype(np.float32), bias=bias.astype(np.float32))
+        on_round(number, weights)
+    return AdaptedReservoir(weights, up, down)
+
+
+def _sent(clients: Mapping[str, NDArray], weights: ReservoirWeights, config: PlasticityConfig) -> dict[str, bytes]:
+    """Every client's message of a round, clients side by side."""
+
+    def send(sequences: NDArray) -> bytes:
+        return local_update(sequences, weights, config).encode(np.float32)
+
+    with threads() as pool:
+        return dict(zip(clients, pool.map(send, clients.values())))
+
+
+def local_update(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfig) -> Message:
+    """A client's part of a round: E epochs on its own data (Algorithm 1, line 7)."""
+    adapted = adapt(sequences, weights, config)
+    return gains_message(adapted.gain, adapted.bias, len(sequences))

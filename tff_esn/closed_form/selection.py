@@ -1,0 +1,84 @@
+"""Which units a client tells the server about.
+
+Chance enters as `order`, a random permutation of the units that belongs to the client, so that a choice
+is the same wherever it is computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.errors import ConfigError
+from tff_esn.seeds import generator_for
+
+Units = NDArray[np.int64]
+
+
+def random_order(units: int, seed: int, client: str) -> Units:
+    """A client's random permutation of the units."""
+    return generator_for(seed, "units", client).permutation(units)
+
+
+def partial_count(clients: int, units: int) -> int:
+    """The units each client sends, k = (150 / |C| / 100) * N_x (thesis, section B.4), rounded down.
+
+    >>> [partial_count(clients, 500) for clients in (3, 5, 7, 9)]
+    [250, 150, 107, 83]
+    """
+    return _checked_count(int(150 / clients / 100 * units), units, f"with {clients} clients ")
+
+
+def importance(b: NDArray) -> NDArray:
+    """I = B 1, how much each unit goes with all others (thesis eq. B.15)."""
+    return b.sum(axis=1)
+
+
+def squared_importance(b: NDArray) -> NDArray:
+    """I_i = sum_j B_ij^2, scaled to [0, 1] by minimum and maximum (pFedRR paper, eq. 5).
+
+    Where all units are equally important, none is more so than another: all have 0.
+    """
+    squares = (b**2).sum(axis=1)
+    low, high = squares.min(), squares.max()
+    return (squares - low) / (high - low) if high > low else np.zeros(len(b))
+
+
+def top_units(importances: NDArray, count: int) -> Units:
+    """The `count` most important units, of equal ones the first."""
+    return np.sort(np.argsort(-importances, kind="stable")[: _checked_count(count, len(importances))])
+
+
+def random_units(order: Units, count: int) -> Units:
+    """`count` units by chance."""
+    return np.sort(order[: _checked_count(count, len(order))])
+
+
+def mixed_units(importances: NDArray, count: int, share: float, order: Units) -> Units:
+    """`share` of `count` units by importance, the others by chance (Partial IncFed's alpha, thesis section B.4)."""
+    if not 0 <= share <= 1:
+        raise ConfigError(f"alpha = {share:g}; expected a share from 0 to 1")
+    _checked_count(count, len(importances))
+    important = top_units(importances, round(share * count))
+    others = order[~np.isin(order, important)]
+    return np.sort(np.concatenate((important, others[: count - len(important)])))
+
+
+def threshold_units(b: NDArray, tau: float, last_unit: str = "kept") -> Units:
+    """S = {i : I_i > 1 - tau} (pFedRR paper, after eq. 5), I scaled to [0, 1].
+
+    Args:
+        b: S S^T.
+        tau: Threshold in (0, 1).
+        last_unit: As in `ClosedFormSwitches`.
+    """
+    if not 0 < tau < 1:
+        raise ConfigError(f"tau = {tau:g}; expected a threshold between 0 and 1, both excluded")
+    chosen = np.flatnonzero(squared_importance(b) > 1 - tau)
+    return chosen[chosen < len(b) - 1] if last_unit == "dropped" else chosen
+
+
+def _checked_count(count: int, units: int, of: str = "") -> int:
+    if not 0 <= count <= units:
+        raise ConfigError(f"k = {count} units {of}out of {units}; expected at most {units}")
+    return count
