@@ -301,6 +301,61 @@ def test_a_run_is_taken_up_again(store: RunStore) -> None:
     assert 100 <= info.duration < 160
 
 
+def test_a_run_with_other_settings_is_refused_and_they_are_named(store: RunStore) -> None:
+    config = {"readout": {"epochs": 2, "order": "time"}, "classes": ("a", "b"), "engine": None}
+    run = store.create("federate", config, 3)
+    store.find(run.name).check_same(config, 3)
+    # What a file says is no other setting.
+    store.find(run.name).check_same({**config, "classes": ["a", "b"]}, 3)
+    with pytest.raises(ConfigError) as refusal:
+        store.find(run.name).check_same({**config, "readout": {"epochs": 5, "order": "time"}}, 4)
+    assert str(refusal.value) == (
+        f"{run.folder}: other settings than the run was begun with: "
+        "readout.epochs = 2 in the run, 5 now; seed = 3 in the run, 4 now"
+    )
+    with pytest.raises(ConfigError, match="begun with: more = None in the run, 1 now"):
+        run.check_same({**config, "more": 1}, 3)
+
+
+def test_the_latest_run_that_did_not_end_goes_on_if_its_settings_are_the_same(store: RunStore) -> None:
+    config = {"rounds": (1, 2)}
+
+    def interrupted(kind: str, settings: dict[str, Any], seed: int) -> Run:
+        with pytest.raises(KeyboardInterrupt), store.create(kind, settings, seed) as run:
+            raise KeyboardInterrupt
+        return run
+
+    others = {interrupted(*which).name for which in (("tune", config, 0), ("train", {}, 0), ("train", config, 1))}
+    first = store.continued("train", config, 0)
+    assert first.name not in others
+    # It still runs, here.
+    assert store.continued("train", config, 0).name not in {*others, first.name}
+    for run in (first, store.find(store.list()[-1].name)):
+        run.finish()
+    stopped = [interrupted("train", config, 0) for _ in range(2)]
+    rewrite(stopped[0], started=NOON.isoformat())
+    found = store.continued("train", {"rounds": [1, 2]}, 0)
+    assert found.name == stopped[1].name
+    with pytest.raises(ValueError, match="no good"), found:
+        raise ValueError("no good")
+    # A failure may have been of the machine's.
+    assert store.continued("train", config, 0).name == found.name
+    with found:
+        found.finish()
+    assert store.continued("train", config, 0).name == stopped[0].name
+
+
+def test_a_killed_run_goes_on(store: RunStore) -> None:
+    with sleeping_run(store.root) as process:
+        (theirs,) = store.list()
+        assert store.continued("train", {}, 0).name != theirs.name
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with store.continued("train", {}, 0) as run:
+        assert run.name == theirs.name
+    assert run.record.status == "complete"
+
+
 def test_finding_a_run(store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"x: no such run in .*; it has none"):
         store.find("x")

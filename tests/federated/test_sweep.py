@@ -169,7 +169,8 @@ def test_reproduce_as_a_user_runs_it(source: Source, tmp_path: Path) -> None:
     toml = tmp_path / "small.toml"
     toml.write_text(
         'kind = "federated"\ntitle = "small"\nseeds = 1\n[settings]\nrounds = 2\n"reservoir.units" = 10\n'
-        '"reservoir.kind" = "esn"\n"inputs.preset" = "corrected"\n[grid]\nalgorithm = ["fedavg", "fedcurv"]\nreservoirs = ["same"]\n'
+        '"reservoir.kind" = "esn"\n"inputs.preset" = "corrected"\n'
+        '[grid]\nalgorithm = ["fedavg", "fedcurv"]\nreservoirs = ["same"]\n'
         '[[tables]]\nname = "t"\ntitle = "Mine"\nrows = ["algorithm"]\n'
         '[[figures]]\nname = "f"\ntitle = "F"\ncolumns = "reservoirs"\nlines = ["algorithm"]\n'
     )
