@@ -112,7 +112,6 @@ def test_a_scratch_folder_in_use_elsewhere_stays_and_that_of_a_killed_process_go
             assert own.exists()
 
 
-@pytest.mark.xfail(reason="scratch() finds a lock that its owner removes before it is opened")
 def test_scratch_folders_begin_and_end_at_the_same_time(cache: Cache) -> None:
     def use(_: int) -> None:
         for _ in range(200):

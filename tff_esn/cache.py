@@ -114,7 +114,7 @@ class Cache:
         above.mkdir(parents=True, exist_ok=True)
         with _locked(above / _LOCK):
             for left in above.glob("*/" + _LOCK):
-                with suppress(BlockingIOError), _locked(left, wait=False):
+                with suppress(BlockingIOError, FileNotFoundError), _locked(left, wait=False):
                     shutil.rmtree(left.parent, ignore_errors=True)
             own = Path(tempfile.mkdtemp(dir=above))
             lock = (own / _LOCK).open("w")

@@ -120,8 +120,9 @@ def federate(
             "clients_per_round": clients,
             "evaluate_every": evaluate_every,
             "noise": {"standard_deviation": noise, "clients": noisy and noisy.split(",")},
-            "defence": {"kind": defence, "file": discriminator and str(discriminator)},
         }
+        if defence != "none":
+            given["defence"] = {"kind": defence, "file": discriminator and str(discriminator)}
         if attack is not None:
             bad = {"share": share, "clients": fake and fake.split(",")}
             given["attack"] = {"kind": attack, "strength": strength, **bad}

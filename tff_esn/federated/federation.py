@@ -145,7 +145,7 @@ class ReadoutState(NamedTuple):
 
     Attributes:
         server: The server's.
-        own: What each client sent in the last round, stacked; 0 for those that took no part.
+        own: What of the server's sums each client sent, stacked; 0 for those that took no part in them.
     """
 
     server: ServerState
@@ -194,9 +194,12 @@ class ReadoutFederation(_OnFiles):
             for name, row in zip(drawn, rows)
         ]
         server, output = self._process.next(state.server, clients)
-        own = self._silence()
-        for row, (_, message) in zip(rows, output.clients):
-            tf.nest.map_structure(lambda all_, one, i=row: all_.__setitem__(i, one), own, message)
+        heard = list(output.heard) or [diagnostics.finite for diagnostics, _ in output.clients]
+        # Where nobody is heard the server keeps its sums, and the clients what they sent for them.
+        own = self._silence() if any(heard) else state.own
+        for row, (_, message), counts in zip(rows, output.clients, heard):
+            if counts:
+                tf.nest.map_structure(lambda all_, one, i=row: all_.__setitem__(i, one), own, message)
         report = _report(dict(zip(drawn, (diagnostics for diagnostics, _ in output.clients))))
         accepted = dict(zip(drawn, map(bool, output.accepted)))
         fake = tuple(name for name in drawn if name in self.fake)

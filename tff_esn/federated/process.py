@@ -45,10 +45,12 @@ class RoundOutput(NamedTuple):
     Attributes:
         clients: Diagnostics of each client, and what it sent for the next round's objectives.
         accepted: `(clients,)`: whom the rule accepted; empty without a rule.
+        heard: `(clients,)`: whose messages the rule let count; empty without a rule.
     """
 
     clients: list[tuple[Diagnostics, Any]]
     accepted: Any
+    heard: Any
 
 
 def build_readout_process(
@@ -129,7 +131,7 @@ def build_readout_process(
         heard = rule.hears(judgement.accepted, weights)
         total = tf.nest.map_structure(lambda rows: tf.reduce_sum(tf.boolean_mask(rows, heard), axis=0), messages)
         counted = tf.reduce_sum(tf.boolean_mask(weights, heard))
-        return unflattened(judgement.update, work.zero_weights()), total, counted, judgement.accepted
+        return unflattened(judgement.update, work.zero_weights()), total, counted, judgement.accepted, heard
 
     @tff.federated_computation(tff.FederatedType(state_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS))
     def next_round(state: Any, clients: Any) -> Any:
@@ -138,13 +140,13 @@ def build_readout_process(
             aggregated = aggregation.next(state.aggregator, results.update, results.weight)
             of_aggregator, mean = aggregated.state, aggregated.result
             total, counted = tff.federated_sum(results.message), tff.federated_sum(results.weight)
-            accepted = tff.federated_value((), tff.SERVER)
+            accepted = heard = tff.federated_value((), tff.SERVER)
         else:
             rows = gathered(tff.federated_map(as_rows, (results.update, results.weight, results.message)))
-            mean, total, counted, accepted = tff.federated_map(judge, rows)
+            mean, total, counted, accepted, heard = tff.federated_map(judge, rows)
             of_aggregator = state.aggregator
         new = tff.federated_map(server_update, (state, of_aggregator, mean, total, counted))
-        return new, RoundOutput(tff.federated_zip((results.diagnostics, results.message)), accepted)
+        return new, RoundOutput(tff.federated_zip((results.diagnostics, results.message)), accepted, heard)
 
     return tff.templates.IterativeProcess(initialize, next_round)
 
