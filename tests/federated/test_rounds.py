@@ -141,6 +141,17 @@ def test_noise_goes_to_the_chosen_clients_and_only_while_they_train(
     assert not np.array_equal(other["S3"], after["S3"])
 
 
+def test_shuffled_examples_come_in_another_order_every_round(study: FederatedStudy) -> None:
+    def after(number: int, order: str) -> NDArray:
+        """The weights after a round of this number, always from the same start."""
+        federation = study.program(small_config({"order": order}), SEED).federation
+        return federation.readout(federation.next(federation.initial_state(), ["S3"], number)[0]).kernel
+
+    np.testing.assert_array_equal(after(1, "shuffled"), after(1, "shuffled"))
+    np.testing.assert_array_equal(after(1, "time"), after(2, "time"))
+    assert np.abs(after(1, "shuffled") - after(2, "shuffled")).max() > 1e-4
+
+
 def test_noise_for_somebody_who_does_not_train_is_refused(study: FederatedStudy) -> None:
     with pytest.raises(ConfigError, match="input noise for S5; expected clients out of S2, S3, S4"):
         study.program(small_config(noise=NoiseConfig(0.5, ("S2", "S5"))), SEED)
