@@ -69,7 +69,7 @@ CORRECTED = Preset(
         max_gap=10.0,
     ),
     WindowConfig(normalization="zscore", scope="subject"),
-    ReadoutConfig(learning_rate=0.01, class_weight=(12.0, 88.0), order="shuffled"),
+    ReadoutConfig(learning_rate=0.001, class_weight=(12.0, 88.0), order="shuffled"),
     FedCurvConfig(
         fisher="true",
         divisor="examples",
