@@ -156,7 +156,7 @@ class SweepResults:
         return {
             cell: result
             for cell, result in self.results.items()
-            if all(setting(cell.config, key) == value for key, value in where.items())
+            if all(_text(setting(cell.config, key)) == _text(value) for key, value in where.items())
         }
 
 
