@@ -105,8 +105,7 @@ def plain(program: Program) -> Callable[[], None]:
         results = []
         for name in drawn_clients(federation.clients, 5, 0, number):
             client = federation.client(name, number, ())
-            tensors = Client(tf.constant(client.path), tf.constant(client.seed), tf.constant(client.reservoir), ())
-            results.append(training(weights, rate, server, tensors))
+            results.append(training(weights, rate, server, Client(*map(tf.constant, client[:-1]), client.own)))
         shares = np.array([result.weight for result in results])
         shares /= shares.sum()
         updates = [result.update for result in results]
