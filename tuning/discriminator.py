@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import keras_tuner
 
-from tff_esn.config import DiscriminatorConfig
+from tff_esn.config import DiscriminatorConfig, from_mapping, read_toml
 from tff_esn.federated.discriminator import VALIDATION_SHARE, UpdateExamples, discriminator_network
-from tff_esn.tuning.space import load_space
+from tff_esn.tuning.space import SearchSpace
 
 
 def choose_discriminator(
@@ -25,7 +26,8 @@ def choose_discriminator(
         trials: Networks tried, at most.
         seed: Of the search and of the networks.
     """
-    space = load_space("discriminator")
+    with resources.as_file(resources.files("tff_esn.tuning") / "discriminator.toml") as path:
+        space = from_mapping(SearchSpace, read_toml(path), path.name)
 
     def chosen(values: dict[str, Any]) -> DiscriminatorConfig:
         units = (values["first_units"], values["second_units"])

@@ -103,7 +103,7 @@ def test_the_closed_forms_are_tuned_on_raw_channels(study: Path, work: Path) -> 
         (("central", "{study}", "--features", "GSR"), "inputs.features.0 = 'GSR': Input should be 'pEDA'"),
         (("central", "{study}", "--split", "nobody"), "no split 'nobody'; expected thesis"),
         (("central", "/nowhere"), "/nowhere: no such folder"),
-        (("tune", "{study}", "--space", "nothing"), "no search space 'nothing'; expected discriminator, fedip"),
+        (("tune", "{study}", "--space", "nothing"), "no search space 'nothing'; expected fedip"),
         (("tune", "{study}", "--space", "pfedrr", "--exhaust", "--device", "wrist"), "the space is infinite"),
         (("runs", "show", "nothing"), "nothing"),
     ],
