@@ -250,11 +250,10 @@ class Run:
     def check_same(self, config: Mapping[str, Any], seed: int) -> None:
         """Refuses to take the run up with other settings than it was begun with, and says which differ."""
         before, now = flat({**self.record.config, "seed": self.record.seed}), flat({**jsonable(config), "seed": seed})
-        missing = object()
+        told = [{name: repr(value) for name, value in settings.items()} for settings in (before, now)]
+        pairs = {name: [own.get(name, "not set") for own in told] for name in {**before, **now}}
         different = [
-            f"{name} = {before.get(name)!r} in the run, {now.get(name)!r} now"
-            for name in {**before, **now}
-            if before.get(name, missing) != now.get(name, missing)
+            f"{name} = {was} in the run, {is_now} now" for name, (was, is_now) in pairs.items() if was != is_now
         ]
         if different:
             raise ConfigError(f"{self.folder}: other settings than the run was begun with: {'; '.join(different)}")

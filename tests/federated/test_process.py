@@ -264,7 +264,6 @@ def test_tffs_own_round_goes_on_and_something_is_told(broken: FederatedStudy) ->
     assert (report.left_out, report.examples) == (("clients with 34 examples",), 0)
 
 
-@pytest.mark.xfail(strict=True, reason="TFF's FedSGD, FedProx and MimeLite count the examples of such a client")
 def test_of_every_round_of_tffs_own_something_is_told(broken: FederatedStudy) -> None:
     own = federation(broken, small_config({"order": "time", "epochs": 1}, algorithm="fedsgd"))
     before = own.initial_state()

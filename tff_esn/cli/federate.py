@@ -137,23 +137,23 @@ def federate(
     inputs = model_inputs(preparation, chosen.inputs)
     check_clients(chosen, inputs.split.train)
     recorded = {**asdict(chosen), "study": str(folder), "data": fingerprint(sorted(preparation.keys.items()))}
-    if resume is None:
-        run = store.continued("federate", recorded, seed)
-    else:
-        run = store.find(resume)
-        run.check_same(recorded, seed)
+    resumed = None if resume is None else store.find(resume)
+    if resumed is not None:
+        resumed.check_same(recorded, seed)
     name = model_name(chosen)
-    with cache.scratch() as scratch, run:
+    with cache.scratch() as scratch:
         clients_study = FederatedStudy(inputs, scratch)
         program = clients_study.program(chosen, seed)
-        readout = program.run_in(run.folder, name)
-        rows = score_rows(name, [program.evaluator(readout)], chosen)
-        card = model_card(chosen.inputs, inputs.task.classes, 0.5, inputs.split.train)
-        trained = TrainedEsn(clients_study.reservoir(chosen, seed), readout)
-        run.save_model(keras_model(trained, card.steps if chosen.inputs.reading == "window" else None))
-        run.write_json("model.json", card.to_json())
-        to_csv(rows, run.path("scores.csv"))
-        run.finish({row.part: spread_of(row.scores)["balanced_accuracy"].mean for row in rows})
+        # Not before: what is refused leaves no run behind.
+        with resumed or store.continued("federate", recorded, seed) as run:
+            readout = program.run_in(run.folder, name)
+            rows = score_rows(name, [program.evaluator(readout)], chosen)
+            card = model_card(chosen.inputs, inputs.task.classes, 0.5, inputs.split.train)
+            trained = TrainedEsn(clients_study.reservoir(chosen, seed), readout)
+            run.save_model(keras_model(trained, card.steps if chosen.inputs.reading == "window" else None))
+            run.write_json("model.json", card.to_json())
+            to_csv(rows, run.path("scores.csv"))
+            run.finish({row.part: spread_of(row.scores)["balanced_accuracy"].mean for row in rows})
     majority = majority_rows(program.evaluator, len(inputs.task.classes))
     print_scores(_title(chosen, seed), [*majority, *rows], folder)
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""An algorithm on its clients, under one of three engines that give the same result."""
+"""An algorithm on its clients, under one of three engines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime import load_tff
 from tff_esn.seeds import seed_for
 
-#: Which engines an algorithm has, the one it takes by itself first.
+#: Which engines an algorithm has, the one it takes by itself first. They agree, but for FedProx: TFF 0.87 adds
+#: mu (w_server - w) to the gradient, which drives clients away from the server, where ours adds mu (w - w_server).
 ENGINES: dict[str, tuple[str, ...]] = {
     "fedavg": ("states", "builtin", "graph"),
     "fedavg-unweighted": ("states", "builtin", "graph"),
@@ -242,10 +243,15 @@ class BuiltinFederation(_OnFiles):
         output = self._process.next(state, [client_dataset(client, self.work, self._shape) for client in clients])
         train = output.metrics["client_work"]["train"]
         counted = int(train["num_examples"]) // self.work.readout.epochs
-        # TFF forgets the metrics of clients whose update is not finite, and does not say who they are.
+        # TFF does not say whose update is not finite. FedAvg forgets the examples of such clients, others their loss.
         missing = sum(self._examples[name] for name in drawn) - counted
-        left_out = (f"clients with {missing} examples",) if missing else ()
-        return output.state, RoundReport(float(train["loss"]), counted, {}, left_out)
+        loss = float(train["loss"]) if counted else float("nan")
+        left_out: tuple[str, ...] = ()
+        if missing:
+            left_out = (f"clients with {missing} examples",)
+        elif not np.isfinite(loss):
+            left_out = ("a client that TFF does not name",)
+        return output.state, RoundReport(loss, counted, {}, left_out)
 
     def readout(self, state: Any) -> Readout:
         """The server's readout."""
