@@ -313,7 +313,7 @@ def test_a_run_with_other_settings_is_refused_and_they_are_named(store: RunStore
         f"{run.folder}: other settings than the run was begun with: "
         "readout.epochs = 2 in the run, 5 now; seed = 3 in the run, 4 now"
     )
-    with pytest.raises(ConfigError, match="begun with: more = None in the run, 1 now"):
+    with pytest.raises(ConfigError, match="begun with: more = not set in the run, 1 now"):
         run.check_same({**config, "more": 1}, 3)
 
 
