@@ -11,10 +11,13 @@ import pytest
 from tff_esn.cache import Cache
 from tff_esn.data.synthetic.wesad import write_wesad
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # In a shell's background interrupts are ignored, by children too: they must learn of Ctrl-C. Not by `preexec_fn`:
+    # a fork of this process, with TFF's threads in it, can crash.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-def default_interrupt() -> None:
-    """For a child process: Ctrl-C works in it even where the tests run in a shell's background."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+#: In front of a command that is to ignore interrupts, as in a shell's background.
+DEAF = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 
 
 REFERENCE = Path(__file__).parent / "reference"

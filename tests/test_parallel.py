@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from tests.conftest import default_interrupt
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.parallel import map_unordered
 
@@ -124,7 +123,6 @@ def parent_of_two(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=default_interrupt,
         env={**os.environ, "PYTHONPATH": root},
     )
     try:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable
 
@@ -15,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.conftest import default_interrupt
+from tests.conftest import DEAF
 from tff_esn import runtime
 from tff_esn.parallel import map_unordered
 from tff_esn.runtime import load_tff
@@ -166,11 +167,6 @@ print(*compute(3), flush=True)
 """
 
 
-def ignore_interrupt() -> None:
-    """As in a shell's background, where a worker that is to end by an interrupt would not."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def nothing(pid: int) -> None:
     """For a process that ends by itself."""
 
@@ -180,16 +176,16 @@ def sends(number: signal.Signals, to: Callable[[int, int], None] = os.kill) -> C
 
 
 @pytest.mark.parametrize(
-    ("ending", "then", "interrupt", "status", "error"),
+    ("ending", "then", "before", "status", "error"),
     [
-        pytest.param("", nothing, ignore_interrupt, 0, "", id="end"),
-        pytest.param("raise ValueError", nothing, default_interrupt, 1, "ValueError", id="exception"),
-        pytest.param("sys.exit(3)", nothing, default_interrupt, 3, "", id="exit"),
-        pytest.param("os._exit(4)", nothing, default_interrupt, 4, "", id="exit at once"),
+        pytest.param("", nothing, DEAF, 0, "", id="end"),
+        pytest.param("raise ValueError", nothing, (), 1, "ValueError", id="exception"),
+        pytest.param("sys.exit(3)", nothing, (), 3, "", id="exit"),
+        pytest.param("os._exit(4)", nothing, (), 4, "", id="exit at once"),
         pytest.param(
             "interrupt_soon(); endless()",
             nothing,
-            default_interrupt,
+            (),
             -signal.SIGINT,
             "KeyboardInterrupt",
             id="interrupt",
@@ -197,25 +193,24 @@ def sends(number: signal.Signals, to: Callable[[int, int], None] = os.kill) -> C
         pytest.param(
             "signal.pause()",
             sends(signal.SIGINT, os.killpg),
-            default_interrupt,
+            (),
             -signal.SIGINT,
             "KeyboardInterrupt",
             id="interrupt from the terminal",
         ),
-        pytest.param("endless()", sends(signal.SIGTERM), default_interrupt, -signal.SIGTERM, "", id="termination"),
-        pytest.param("endless()", sends(signal.SIGKILL), default_interrupt, -signal.SIGKILL, "", id="kill"),
+        pytest.param("endless()", sends(signal.SIGTERM), (), -signal.SIGTERM, "", id="termination"),
+        pytest.param("endless()", sends(signal.SIGKILL), (), -signal.SIGKILL, "", id="kill"),
     ],
 )
 def test_the_worker_ends_with_its_process(
-    ending: str, then: Callable[[int], None], interrupt: Callable[[], None], status: int, error: str
+    ending: str, then: Callable[[int], None], before: Sequence[str], status: int, error: str
 ) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + ending],
+        [*before, sys.executable, "-c", SCRIPT + ending],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=interrupt,
         cwd=Path(__file__).parents[1],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )

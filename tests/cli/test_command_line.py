@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import default_interrupt
 from tff_esn.cli.data import PresetName
 from tff_esn.presets import PRESETS
 
@@ -172,7 +171,6 @@ def test_interrupted_it_leaves_no_process_and_continues(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=default_interrupt,
     )
     entries = tmp_path / "cache" / "features"
     deadline = time.monotonic() + 60

@@ -14,7 +14,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tests.cli.test_command_line import run as run_command
-from tests.conftest import default_interrupt
 from tests.model.test_export import random_card, random_model, write_run
 from tff_esn.model.export import export_keras, load_model
 from tff_esn.model.predict import open_predictor, read_recording, recording_inputs
@@ -162,7 +161,6 @@ def test_each_line_is_answered_at_once_and_ctrl_c_is_quiet(models: Path) -> None
         [*COMMAND, "predict", str(models / "carried"), "-"],
         text=True,
         bufsize=1,
-        preexec_fn=default_interrupt,
         **pipes,  # type: ignore[call-overload]
     ) as process:
         for number in range(1, 4):

@@ -21,7 +21,6 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.conftest import default_interrupt
 from tff_esn.data.synthetic.wesad import write_wesad
 
 ROUNDS = 78  # as in the thesis, whose numbers are printed beside
@@ -157,7 +156,6 @@ def under_way(
         stderr=subprocess.PIPE,
         text=True,
         env=environment(work),
-        preexec_fn=default_interrupt,
     )
     try:
         deadline = time.monotonic() + PATIENCE

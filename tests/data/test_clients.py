@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.conftest import DEAF
 from tff_esn.data.clients import InputNoise, batched, client_data, write_clients
 from tff_esn.data.tables import AFFECT, STRESS
 from tff_esn.data.windows import Sequences
@@ -24,11 +24,6 @@ def sequences() -> dict[str, Sequences]:
         name: Sequences(name, ("a", "b"), random.normal(size=(n, 4, 2)), random.integers(0, 5, n))
         for name, n in (("S2", 45), ("S3", 30))
     }
-
-
-def ignore_interrupt() -> None:
-    """As in a shell's background, where TFF waits in vain for the worker it has interrupted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def examples(clients: tff.simulation.datasets.ClientData, client: str) -> tuple[np.ndarray, np.ndarray]:
@@ -65,9 +60,7 @@ def stressed(client):
 
 print(int(stressed("S3")), *(child.pid for child in psutil.Process().children()))
 """
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, preexec_fn=ignore_interrupt
-    )
+    result = subprocess.run([*DEAF, sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "Exception ignored" not in result.stderr
     count, *workers = map(int, result.stdout.split())

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import default_interrupt
 from tff_esn.cache import Cache
 from tff_esn.data.splits import ClientSplit
 from tff_esn.errors import ConfigError
@@ -108,7 +107,7 @@ def test_an_interrupted_search_goes_on_to_the_same_end(generated: Path, shared_c
     command = [sys.executable, "-c", SCRIPT, str(generated), str(shared_cache.folder), str(tmp_path / "broken")]
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, preexec_fn=default_interrupt)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while len(list(tmp_path.glob("broken/trial_*/trial.json"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
