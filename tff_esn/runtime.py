@@ -89,7 +89,7 @@ def load_tff() -> ModuleType:
     def end() -> None:
         worker.end()
         # A computation that an interrupt has left behind fails now. The interpreter waits for that: a
-        # thread that it ends within TensorFlow's code aborts the process.
+        # thread that it ends within TensorFlow's code seems to abort the process.
         wait([asyncio.run_coroutine_threadsafe(_others(), loop)], timeout=_PATIENCE)
 
     atexit.register(end)
