@@ -28,7 +28,6 @@ from tff_esn.federated.local import Client, LocalTraining
 from tff_esn.federated.rounds import Program
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.federated.sweep import Source
-from tff_esn.model.training import Weights
 from tff_esn.presets import settled
 
 REPETITIONS = 7
@@ -95,7 +94,7 @@ def plain(program: Program) -> Callable[[], None]:
     federation = program.federation
     assert isinstance(federation, ReadoutFederation)
     training = tf.function(LocalTraining(federation.work, federation.objective))
-    weights = Weights(*(tf.constant(part) for part in federation.initial_state().server.weights))
+    weights = tf.constant(federation.initial_state().server.weights)
     rate, server = tf.constant(federation.work.readout.learning_rate), federation.objective.initialize(weights)
     number = 0
 
@@ -108,10 +107,7 @@ def plain(program: Program) -> Callable[[], None]:
             results.append(training(weights, rate, server, Client(*map(tf.constant, client[:-1]), client.own)))
         shares = np.array([result.weight for result in results])
         shares /= shares.sum()
-        updates = [result.update for result in results]
-        weights = tf.nest.map_structure(
-            lambda old, *new: old + tf.add_n([share * one for share, one in zip(shares, new)]), weights, *updates
-        )
+        weights += tf.add_n([share * result.update for share, result in zip(shares, results)])
 
     return job
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -30,7 +30,6 @@ from tff_esn.federated.defences import (
     rule_factory,
     unflattened,
 )
-from tff_esn.model.training import Weights
 from tff_esn.runtime import load_tff
 
 COUNTS = (1, 2, 3, 5, 8)
@@ -300,6 +299,11 @@ def test_two_of_five_who_send_the_same() -> None:
 
 
 # ---- On TensorFlow Federated ----
+
+
+class Weights(NamedTuple):
+    kernel: Any
+    bias: Any
 
 
 def test_flattened_and_back() -> None:

@@ -29,7 +29,6 @@ from tff_esn.federated.discriminator import (
 from tff_esn.federated.federation import build_federation
 from tff_esn.federated.local import HONEST
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.federated.vectors import flattened
 from tff_esn.model.inputs import Examples, ModelInputs
 from tff_esn.model.readout import initial_readout
 from tff_esn.model.training import fit_readout
@@ -165,7 +164,7 @@ def test_a_round_is_judged_inside_the_process(algorithm: str, treatment: str, tm
     judged = build_federation(config, files, 2, initial_readout(UNITS, 2, 0), 0, None, rule)
     before = plain.readout(plain.initial_state())
     alone = {name: plain.readout(play(plain, 1, [name])[0]) for name in TRAIN}
-    updates = np.stack([flattened((alone[name].kernel - before.kernel, alone[name].bias)).numpy() for name in TRAIN])
+    updates = np.stack([(alone[name].weights - before.weights).ravel() for name in TRAIN])
     weights = np.array([files.examples[files.clients.index(name)] for name in TRAIN], np.float32)
     accepted = updates[:, 0] > 0
     assert accepted.any() and not accepted.all(), "the small study must give both kinds"
@@ -175,12 +174,12 @@ def test_a_round_is_judged_inside_the_process(algorithm: str, treatment: str, tm
     state, (report,) = play(judged, 1, TRAIN)
     assert report.accepted == dict(zip(TRAIN, accepted.tolist()))
     after = judged.readout(state)
-    found = flattened((after.kernel - before.kernel, after.bias)).numpy()
+    found = (after.weights - before.weights).ravel()
     np.testing.assert_allclose(found, expected, atol=1e-6)
     if algorithm == "fedcurv":
         heard = np.ones(len(TRAIN), bool) if treatment == "replaced" else accepted
-        own = state.own.u.kernel[[judged.row[name] for name in TRAIN]]
-        np.testing.assert_allclose(state.server.objective.curvature.u.kernel, own[heard].sum(axis=0), rtol=1e-5)
+        own = state.own.u[[judged.row[name] for name in TRAIN]]
+        np.testing.assert_allclose(state.server.objective.curvature.u, own[heard].sum(axis=0), rtol=1e-5)
 
 
 # ---- Attacks ----
@@ -213,7 +212,7 @@ def updates_under(study: FederatedStudy, config: FederatedConfig) -> tuple[np.nd
     found = []
     for name in ("S2", "S3"):
         after = federation.readout(play(federation, 1, [name])[0])
-        found.append(flattened((after.kernel - before.kernel, after.bias)).numpy())
+        found.append((after.weights - before.weights).ravel())
     return found[0], found[1]
 
 

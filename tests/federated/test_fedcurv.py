@@ -14,7 +14,7 @@ from tff_esn.config import FedCurvConfig, ReadoutConfig
 from tff_esn.data.clients import write_examples
 from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, ServerCurvature, fisher_diagonal, penalty_of
 from tff_esn.federated.local import HONEST, Client, ClientResult, LocalTraining, LocalWork
-from tff_esn.model.training import Batch, Weights
+from tff_esn.model.training import Batch
 from tff_esn.presets import CORRECTED, THESIS
 
 UNITS = 4
@@ -29,14 +29,14 @@ def draw(*shape: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def split(theta: NDArray) -> Weights:
-    """Kernel and bias of a readout with one output, from one vector: the bias is the weight of a unit that is 1."""
-    return Weights(tf.constant(theta[:-1, None], tf.float32), tf.constant(theta[-1:], tf.float32))
+def column(theta: NDArray) -> tf.Tensor:
+    """The weights of a readout with one output; the last is the bias, the weight of a unit that is 1."""
+    return tf.constant(theta[:, None], tf.float32)
 
 
-def joined(weights: Weights) -> NDArray:
-    """The reverse, of any number of outputs: `(units + 1, outputs)`."""
-    return np.concatenate((np.asarray(weights.kernel), np.asarray(weights.bias)[None])).astype(np.float64)
+def array(weights: tf.Tensor) -> NDArray:
+    """`(units + 1, outputs)`."""
+    return np.asarray(weights, np.float64)
 
 
 def with_one(states: NDArray) -> NDArray:
@@ -47,9 +47,9 @@ def padded(states: NDArray, targets: NDArray, weight: NDArray) -> Batch:
     """A batch with two rows that only fill it up, and hold what would be seen if they counted."""
     filling = ((0, 2), (0, 0))
     return Batch(
-        tf.constant(np.pad(states, filling, constant_values=9.0), tf.float32),
+        tf.constant(np.pad(with_one(states), filling, constant_values=9.0), tf.float32),
         tf.constant(np.pad(targets, filling, constant_values=1.0), tf.float32),
-        tf.constant(np.pad(weight, (0, 2)), tf.float32),
+        tf.constant(np.pad(weight / len(states), (0, 2))[:, None], tf.float32),
         tf.constant(float(len(states))),
     )
 
@@ -75,27 +75,28 @@ def test_the_diagonal_of_a_sigmoid_readout_is_its_closed_form(fisher: str, divis
         "batch": ((c * (labels - p)) @ h) ** 2 / n,
     }[fisher]
     found = fisher_diagonal(
-        split(theta), padded(states, labels[:, None], c), replace(MEANT, fisher=fisher, divisor=divisor)
+        column(theta), padded(states, labels[:, None], c), replace(MEANT, fisher=fisher, divisor=divisor)
     )
-    np.testing.assert_allclose(joined(found)[:, 0], expected, rtol=1e-5)
+    np.testing.assert_allclose(array(found)[:, 0], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("fisher", ["true", "empirical", "batch", "listing"])
 def test_the_diagonal_of_a_softmax_readout_is_that_of_a_loop_over_examples(fisher: str) -> None:
     states, labels, c = draw(6, UNITS, seed=1), np.array([0, 2, 1, 1, 0, 2]), np.array([1.0, 3.0, 2.0, 2.0, 1.0, 3.0])
-    weights = Weights(tf.constant(draw(UNITS, 3)), tf.constant(draw(3, seed=2)))
+    h = with_one(states)
+    weights = tf.constant(draw(UNITS + 1, 3))
 
     def gradient(example: int, label: int) -> NDArray:
         """Of the log-likelihood of a label, of one example."""
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            logits = tf.linalg.matvec(weights.kernel, states[example], transpose_a=True) + weights.bias
+            logits = tf.linalg.matvec(weights, tf.constant(h[example], tf.float32), transpose_a=True)
             outputs = tf.nn.softmax(logits)
             likelihood = tf.nn.log_softmax(outputs if fisher == "listing" else logits)[label]
-        return joined(tape.gradient(likelihood, weights))
+        return array(tape.gradient(likelihood, weights))
 
     def probability(example: int, label: int) -> float:
-        logits = states[example] @ weights.kernel.numpy() + weights.bias.numpy()
+        logits = h[example] @ weights.numpy()
         return float(np.exp(logits[label]) / np.exp(logits).sum())
 
     everyone = range(6)
@@ -106,8 +107,8 @@ def test_the_diagonal_of_a_softmax_readout_is_that_of_a_loop_over_examples(fishe
         "listing": lambda: sum(gradient(i, k) for i in everyone for k in range(3)) ** 2,
     }[fisher]()
     found = fisher_diagonal(weights, padded(states, np.eye(3)[labels], c), replace(MEANT, fisher=fisher))
-    np.testing.assert_allclose(joined(found), expected / 6, rtol=1e-4)
-    assert (joined(found) > 0).all()
+    np.testing.assert_allclose(array(found), expected / 6, rtol=1e-4)
+    assert (array(found) > 0).all()
 
 
 # ---- What is wrong with FedCurv as it is printed ----
@@ -115,22 +116,22 @@ def test_the_diagonal_of_a_softmax_readout_is_that_of_a_loop_over_examples(fishe
 
 def test_the_listings_diagonal_is_exactly_zero_for_one_output_unit() -> None:
     states, labels = draw(7, UNITS, seed=1), np.array([0, 1, 1, 0, 0, 1, 0])
-    found = fisher_diagonal(split(draw(UNITS + 1)), padded(states, labels[:, None], np.ones(7)), PRINTED)
-    assert not joined(found).any()
+    found = fisher_diagonal(column(draw(UNITS + 1)), padded(states, labels[:, None], np.ones(7)), PRINTED)
+    assert not array(found).any()
 
 
 def test_the_listings_divisor_is_the_number_of_tensors_in_a_batch() -> None:
-    weights, batch = split(draw(UNITS + 1)), padded(draw(7, UNITS, seed=1), np.ones((7, 1)), np.ones(7))
+    weights, batch = column(draw(UNITS + 1)), padded(draw(7, UNITS, seed=1), np.ones((7, 1)), np.ones(7))
     by_tensors = fisher_diagonal(weights, batch, replace(MEANT, divisor="tensors"))
     by_examples = fisher_diagonal(weights, batch, MEANT)
-    np.testing.assert_allclose(joined(by_tensors), joined(by_examples) * 7 / 2, rtol=1e-6)
+    np.testing.assert_allclose(array(by_tensors), array(by_examples) * 7 / 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize("clients", [2, 5])
 def test_sent_remainders_make_importances_negative_that_grow_with_the_number_of_clients(clients: int) -> None:
-    weights = split(draw(UNITS + 1))
+    weights = column(draw(UNITS + 1))
     batch = padded(draw(7, UNITS, seed=1), np.ones((7, 1)), np.ones(7))
-    own = joined(fisher_diagonal(weights, batch, MEANT))
+    own = array(fisher_diagonal(weights, batch, MEANT))
 
     def after(rounds: int, send: str) -> NDArray:
         """The server's u when all clients have the same examples, and the weights stay."""
@@ -140,7 +141,7 @@ def test_sent_remainders_make_importances_negative_that_grow_with_the_number_of_
             memory = objective.start(server, objective.silence(weights), weights)
             messages = [objective.message(server, weights, batch, memory) for _ in range(clients)]
             server = objective.finish(server, tf.nest.map_structure(lambda *parts: tf.add_n(parts), *messages))
-        return joined(server.curvature.u)
+        return array(server.curvature.u)
 
     for rounds in (1, 2, 3):
         np.testing.assert_allclose(after(rounds, "diagonal"), clients * own, rtol=1e-5)
@@ -174,10 +175,10 @@ class OneClient:
         rows = (-(-6 // batch_size) + 1) * batch_size
         write_examples(self.path, self.states, self.labels, rows)
         work = LocalWork(columns=UNITS, units=UNITS, classes=2, rows=rows, readout=readout)
-        server = ServerCurvature(Curvature(split(self.u), split(self.v)), tf.constant(config.factor))
-        sent = Curvature(split(self.own_u), split(self.own_v))
+        server = ServerCurvature(Curvature(column(self.u), column(self.v)), tf.constant(config.factor))
+        sent = Curvature(column(self.own_u), column(self.own_v))
         client = Client(str(self.path), tf.constant([0, 0]), tf.constant(0), tf.constant(HONEST), sent)
-        return LocalTraining(work, CurvatureObjective(config))(split(self.start), tf.constant(RATE), server, client)
+        return LocalTraining(work, CurvatureObjective(config))(column(self.start), tf.constant(RATE), server, client)
 
     def by_hand(self, config: FedCurvConfig, batch_size: int) -> dict[str, NDArray]:
         """Trained weights, message and mean objective, in float64."""
@@ -253,10 +254,10 @@ def test_a_clients_round_is_what_the_formulas_say(
 ) -> None:
     config = replace(PRINTED, **dict(zip(SWITCHES, combination)))
     expected, found = client.by_hand(config, batch_size), client.trained(config, batch_size)
-    trained = joined(found.update)[:, 0] + client.start
+    trained = array(found.update)[:, 0] + client.start
     np.testing.assert_allclose(trained, expected["weights"], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(joined(found.message.u)[:, 0], expected["u"], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(joined(found.message.v)[:, 0], expected["v"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(array(found.message.u)[:, 0], expected["u"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(array(found.message.v)[:, 0], expected["v"], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.diagnostics.loss, expected["objective"], rtol=1e-5)
     np.testing.assert_allclose(found.diagnostics.update_norm, np.linalg.norm(trained - client.start), rtol=1e-4)
     assert (found.diagnostics.examples, found.weight, found.diagnostics.finite) == (6, 6, True)
@@ -265,24 +266,24 @@ def test_a_clients_round_is_what_the_formulas_say(
 def test_a_penalty_outside_the_tape_shifts_the_loss_and_no_weight(client: OneClient) -> None:
     outside = replace(PRINTED, own_share="nothing")
     without, with_it = client.trained(replace(outside, factor=0.0), 10), client.trained(outside, 10)
-    np.testing.assert_array_equal(joined(with_it.update), joined(without.update))
-    curvature = Curvature(split(client.u), split(client.v))
-    shift = outside.factor * float(penalty_of(split(client.start), curvature))
+    np.testing.assert_array_equal(array(with_it.update), array(without.update))
+    curvature = Curvature(column(client.u), column(client.v))
+    shift = outside.factor * float(penalty_of(column(client.start), curvature))
     assert abs(shift) > 0.1
     assert float(with_it.diagnostics.loss - without.diagnostics.loss) == pytest.approx(shift, rel=1e-4)
     inside = client.trained(replace(outside, penalty="inside"), 10)
-    assert not np.allclose(joined(inside.update), joined(without.update), atol=0.1)
+    assert not np.allclose(array(inside.update), array(without.update), atol=0.1)
 
 
 def test_v_pairs_the_diagonal_with_the_weights_one_step_behind_or_with_the_same(client: OneClient) -> None:
     config = replace(MEANT, penalty="outside")
     one_step = client.trained(config, 10)
-    before, after = client.start[:, None], joined(one_step.update) + client.start[:, None]
+    before, after = client.start[:, None], array(one_step.update) + client.start[:, None]
     for anchor, paired in (("behind", before), ("same", after)):
         message = client.trained(replace(config, anchor=anchor), 10).message
-        np.testing.assert_allclose(joined(message.v), joined(message.u) * paired, rtol=1e-5)
+        np.testing.assert_allclose(array(message.v), array(message.u) * paired, rtol=1e-5)
 
 
 def test_the_last_batch_is_not_all_examples(client: OneClient) -> None:
     last, everything = (client.trained(replace(MEANT, fisher_of=of), 4).message for of in ("last_batch", "all"))
-    assert not np.allclose(joined(last.u), joined(everything.u), rtol=0.05)
+    assert not np.allclose(array(last.u), array(everything.u), rtol=0.05)

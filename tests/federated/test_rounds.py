@@ -109,9 +109,9 @@ def test_different_reservoirs_differ_and_the_servers_is_the_one_that_is_scored(s
     for i, kernel in enumerate(kernels):
         assert not any(np.allclose(kernel, other, atol=0.1) for other in kernels[:i])
     for (client, values), weights in zip(written(study, config).items(), clients):
-        np.testing.assert_array_equal(values, last_states(study.inputs.windows[client].values, weights))
+        np.testing.assert_allclose(values, last_states(study.inputs.windows[client].values, weights), atol=1e-6)
     windows = np.concatenate([own.values for own in study.inputs.windows.values()])
-    np.testing.assert_array_equal(study.program(config, SEED).evaluator.states, last_states(windows, server))
+    np.testing.assert_allclose(study.program(config, SEED).evaluator.states, last_states(windows, server), atol=1e-6)
     assert study.reservoir(config, SEED) is server
     np.testing.assert_array_equal(
         server.recurrent_kernel, draw_weights(config.reservoir, COLUMNS, SEED).recurrent_kernel

@@ -96,7 +96,8 @@ def read_examples(path: tf.Tensor, columns: int, rows: int | None = None) -> tup
     content = tf.io.decode_raw(tf.io.read_file(path), tf.float32)
     count = tf.size(content) // (columns + 1) if rows is None else rows
     # Both parts are runs of the file, which TensorFlow takes without a copy.
-    return tf.reshape(content[: count * columns], (count, columns)), tf.cast(content[count * columns :], tf.int32)
+    values, labels = tf.reshape(content[: count * columns], (count, columns)), content[count * columns :]
+    return values, tf.reshape(tf.cast(labels, tf.int32), (count,))
 
 
 def client_data(folder: Path, clients: Sequence[str], steps: int, columns: int) -> tff.simulation.datasets.ClientData:

@@ -14,7 +14,6 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from tff_esn.config import PositiveFloat, PositiveInt
-from tff_esn.federated.vectors import flattened, unflattened
 from tff_esn.runtime import load_tff
 
 if TYPE_CHECKING:
@@ -300,3 +299,15 @@ def _aggregation_process(rule: Rule, value_type: Any, weight_type: Any) -> tff.t
         return tff.templates.MeasuredProcessOutput(state, result, measurements)
 
     return tff.templates.AggregationProcess(initialize, next_round)
+
+
+def flattened(structure: Any) -> tf.Tensor:
+    """All values of a structure of tensors as one `(parameters,)` vector."""
+    return tf.concat([tf.reshape(part, (-1,)) for part in tf.nest.flatten(structure)], axis=0)
+
+
+def unflattened(vector: tf.Tensor, like: Any) -> Any:
+    """A vector's values in a structure as of these tensors or `tf.TensorSpec`s."""
+    parts = tf.nest.flatten(like)
+    pieces = tf.split(vector, [part.shape.num_elements() for part in parts])
+    return tf.nest.pack_sequence_as(like, [tf.reshape(piece, part.shape) for piece, part in zip(pieces, parts)])

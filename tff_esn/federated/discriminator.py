@@ -25,11 +25,10 @@ from tff_esn.federated.clients import client_reservoirs, write_client_states
 from tff_esn.federated.defences import Judgement, Rule
 from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
-from tff_esn.federated.vectors import flattened
 from tff_esn.files import atomic_write
 from tff_esn.model.inputs import Examples, ModelInputs
 from tff_esn.model.readout import Readout, initial_readout
-from tff_esn.model.training import OPTIMIZERS, Progress, Weights, batches_of, build_trajectory, filled_up
+from tff_esn.model.training import OPTIMIZERS, batches_of, build_trajectory, filled_up, with_ones
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.seeds import generator_for, seed_for
 
@@ -89,13 +88,12 @@ def readout_steps(
     """What each step of an epoch changes, in time order, and the readout after it."""
     rows = filled_up(examples.values, config.batch_size)
     labels = filled_up(examples.labels.astype(np.int32), config.batch_size, -1)
-    batches, _ = batches_of(tf.constant(rows), tf.constant(labels), config.batch_size, classes, config.class_weight)
-    optimizer, weights = OPTIMIZERS[config.optimizer], Weights(tf.constant(start.kernel), tf.constant(start.bias))
-    progress = Progress(weights, optimizer.initialize(weights), (), tf.constant(0.0))
-    path = build_trajectory(optimizer)(batches, progress, tf.constant(config.learning_rate))
-    kernels, biases = (part.numpy().reshape(len(part), -1) for part in path)
-    points = np.concatenate([flattened(weights).numpy()[None], np.concatenate([kernels, biases], axis=1)])
-    return np.diff(points, axis=0), Readout(path.kernel[-1].numpy(), path.bias[-1].numpy())
+    states = with_ones(tf.constant(rows))
+    batches, _ = batches_of(states, tf.constant(labels), config.batch_size, classes, config.class_weight)
+    trajectory = build_trajectory(OPTIMIZERS[config.optimizer])
+    path = trajectory(batches, tf.constant(start.weights), tf.constant(config.learning_rate)).numpy()
+    points = np.concatenate([start.weights[None], path]).reshape(len(path) + 1, -1)
+    return np.diff(points, axis=0), Readout.of(path[-1])
 
 
 def round_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> UpdateExamples:
@@ -129,19 +127,18 @@ def round_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scra
 
 def _play(training: LocalTraining, clients: Sequence[tuple[str, int]], seed: int) -> list[tuple[NDArray, int]]:
     work, random, run = training.work, generator_for(seed, "mixture"), tf.function(training)
-    start = initial_readout(work.units, work.classes, seed)
-    weights = Weights(tf.constant(start.kernel), tf.constant(start.bias))
+    weights = tf.constant(initial_readout(work.units, work.classes, seed).weights)
     server, rate = training.objective.initialize(weights), tf.constant(work.readout.learning_rate)
     played = []
     for number in range(ROUNDS):
-        drawn: list[Weights] = []
+        drawn: list[tf.Tensor] = []
         for i, (path, kind) in enumerate(clients):
             order = tf.constant([seed_for(seed, "order", str(i)), number * work.readout.epochs], tf.int32)
             result = run(weights, rate, server, Client(tf.constant(path), order, tf.constant(0), HONEST, ()))
-            played.append((flattened(result.update).numpy(), kind))
+            played.append((result.update.numpy().ravel(), kind))
             if kind == REAL or random.random() < 0.5:
                 drawn.append(result.update)
-        weights = tf.nest.map_structure(lambda old, *new: old + tf.add_n(new) / len(new), weights, *drawn)
+        weights += tf.add_n(drawn) / len(drawn)
     return played
 
 

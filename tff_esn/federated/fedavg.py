@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_esn.model.training import Batch, Weights
+from tff_esn.model.training import Batch
 
 
 class ProximalMemory(NamedTuple):
     """FedProx's mu, and the server's weights."""
 
     strength: tf.Tensor
-    server: Weights
+    server: tf.Tensor
 
 
 @dataclass(frozen=True)
@@ -23,26 +23,25 @@ class ProximalObjective:
 
     strength: float = 0.0
 
-    def initialize(self, weights: Weights) -> Any:
+    def initialize(self, weights: tf.Tensor) -> Any:
         """Mu, for the clients."""
         return tf.constant(self.strength, tf.float32)
 
-    def start(self, server: Any, own: Any, weights: Weights) -> ProximalMemory:
+    def start(self, server: Any, own: Any, weights: tf.Tensor) -> Any:
         """The weights to stay near to."""
-        return ProximalMemory(server, weights)
+        return ProximalMemory(server, weights) if self.strength else ()
 
-    def __call__(self, weights: Weights, batch: Batch, memory: ProximalMemory) -> tuple[tf.Tensor, ProximalMemory]:
+    def __call__(self, weights: tf.Tensor, batch: Batch, memory: Any) -> tuple[tf.Tensor | None, Any]:
         """The term at `weights`."""
         if not self.strength:
-            return tf.constant(0.0), memory
-        distances = tf.nest.map_structure(lambda w, w0: tf.reduce_sum((w - w0) ** 2), weights, memory.server)
-        return memory.strength / 2 * tf.add_n(tf.nest.flatten(distances)), memory
+            return None, memory
+        return memory.strength / 2 * tf.reduce_sum((weights - memory.server) ** 2), memory
 
-    def message(self, server: Any, trained: Weights, everything: Batch, memory: Any) -> Any:
+    def message(self, server: Any, trained: tf.Tensor, everything: Batch, memory: Any) -> Any:
         """Clients send their weights only."""
         return ()
 
-    def silence(self, weights: Weights) -> Any:
+    def silence(self, weights: tf.Tensor) -> Any:
         """Nothing."""
         return ()
 

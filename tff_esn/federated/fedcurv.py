@@ -17,7 +17,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tff_esn.config import FedCurvConfig
-from tff_esn.model.training import Batch, Weights, logits_of, probabilities_of, weighted_losses
+from tff_esn.model.training import Batch, probabilities_of
 
 #: Listing 3.6 takes the number of tensors in a batch, inputs and labels, for that of its examples.
 TENSORS_IN_A_BATCH = 2.0
@@ -31,8 +31,8 @@ class Curvature(NamedTuple):
         v: D w, or their sum.
     """
 
-    u: Weights
-    v: Weights
+    u: tf.Tensor
+    v: tf.Tensor
 
 
 class ServerCurvature(NamedTuple):
@@ -54,11 +54,11 @@ class CurvatureMemory(NamedTuple):
 
     others: Curvature
     factor: tf.Tensor
-    behind: Weights
+    behind: tf.Tensor
     share: Curvature
 
 
-def fisher_diagonal(weights: Weights, batch: Batch, config: FedCurvConfig) -> Weights:
+def fisher_diagonal(weights: tf.Tensor, batch: Batch, config: FedCurvConfig) -> tf.Tensor:
     """D: how much the readout's likelihood depends on each weight.
 
     With states h, outputs p and targets y, an example of class weight c counting as c examples, the sums over a
@@ -69,40 +69,42 @@ def fisher_diagonal(weights: Weights, batch: Batch, config: FedCurvConfig) -> We
         empirical  sum c (p - y)^2 h^2
         true       sum c p (1 - p) h^2
     """
-    if config.fisher in ("listing", "batch"):
-        sums = tf.nest.map_structure(tf.square, _likelihood_gradient(weights, batch, config.fisher))
+    outputs, share = probabilities_of(tf.matmul(batch.states, weights)), batch.share
+    # The sums are worked out with shares, class weights over the number of examples, where they are linear in them.
+    if config.fisher == "listing":
+        counted = tf.cast(share > 0, tf.float32)
+        means = tf.matmul(batch.states, counted * _listing_sensitivity(outputs), transpose_a=True) ** 2 / batch.examples
+    elif config.fisher == "batch":
+        error = share * (batch.targets - outputs)
+        means = tf.matmul(batch.states, error, transpose_a=True) ** 2 * batch.examples
     else:
-        outputs = probabilities_of(logits_of(weights, batch.states))
         surprise = (outputs - batch.targets) ** 2 if config.fisher == "empirical" else outputs * (1 - outputs)
-        surprise *= batch.weight[:, None]
-        sums = Weights(tf.matmul(batch.states**2, surprise, transpose_a=True), tf.reduce_sum(surprise, axis=0))
-    divisor = TENSORS_IN_A_BATCH if config.divisor == "tensors" else batch.examples
-    return tf.nest.map_structure(lambda total: total / divisor, sums)
+        means = tf.matmul(batch.states**2, share * surprise, transpose_a=True)
+    return means * (batch.examples / TENSORS_IN_A_BATCH) if config.divisor == "tensors" else means
 
 
-def _likelihood_gradient(weights: Weights, batch: Batch, fisher: str) -> Weights:
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        if fisher == "listing":
-            counted = tf.cast(batch.weight > 0, tf.float32)
-            outputs = probabilities_of(logits_of(weights, batch.states))
-            likelihood = tf.nn.log_softmax(outputs) * counted[:, None]
-        else:
-            likelihood = -weighted_losses(weights, batch)
-    return tape.gradient(likelihood, weights)
+def _listing_sensitivity(outputs: tf.Tensor) -> tf.Tensor:
+    """The gradient of Listing 3.6's sum of log_softmax(p) over the outputs, by the logits behind p.
+
+    By p it is 1 - K softmax(p) for K outputs, exactly 0 for one.
+    """
+    number = outputs.shape[-1]
+    by_outputs = 1 - number * tf.nn.softmax(outputs)
+    if number == 1:
+        return by_outputs * outputs * (1 - outputs)
+    return outputs * (by_outputs - tf.reduce_sum(outputs * by_outputs, axis=-1, keepdims=True))
 
 
-def curvature_of(weights: Weights, behind: Weights, batch: Batch, config: FedCurvConfig) -> Curvature:
+def curvature_of(weights: tf.Tensor, behind: tf.Tensor, batch: Batch, config: FedCurvConfig) -> Curvature:
     """The curvature of a batch, u = D and v = D w, with the weights that the configuration pairs D with."""
     diagonal = fisher_diagonal(weights, batch, config)
     anchor = behind if config.anchor == "behind" else weights
-    return Curvature(diagonal, tf.nest.map_structure(tf.multiply, diagonal, anchor))
+    return Curvature(diagonal, diagonal * anchor)
 
 
-def penalty_of(weights: Weights, curvature: Curvature) -> tf.Tensor:
+def penalty_of(weights: tf.Tensor, curvature: Curvature) -> tf.Tensor:
     """sum(w^2 u - 2 w v), over kernel and bias (Listing 3.7)."""
-    terms = tf.nest.map_structure(lambda w, u, v: tf.reduce_sum(w**2 * u - 2 * w * v), weights, *curvature)
-    return tf.add_n(tf.nest.flatten(terms))
+    return tf.reduce_sum(weights * (weights * curvature.u - 2 * curvature.v))
 
 
 def subtracted(whole: Curvature, part: Curvature) -> Curvature:
@@ -116,17 +118,17 @@ class CurvatureObjective:
 
     config: FedCurvConfig
 
-    def initialize(self, weights: Weights) -> ServerCurvature:
+    def initialize(self, weights: tf.Tensor) -> ServerCurvature:
         """Zero u and v."""
         return ServerCurvature(self.silence(weights), tf.constant(self.config.factor, tf.float32))
 
-    def start(self, server: ServerCurvature, own: Curvature, weights: Weights) -> CurvatureMemory:
+    def start(self, server: ServerCurvature, own: Curvature, weights: tf.Tensor) -> CurvatureMemory:
         """The others' u and v; `own` is what this client sent a round ago, 0 if it took no part."""
         curvature = server.curvature
         others = subtracted(curvature, own) if self.config.own_share == "previous" else curvature
         return CurvatureMemory(others, server.factor, weights, tf.nest.map_structure(tf.zeros_like, curvature))
 
-    def __call__(self, weights: Weights, batch: Batch, memory: CurvatureMemory) -> tuple[tf.Tensor, CurvatureMemory]:
+    def __call__(self, weights: tf.Tensor, batch: Batch, memory: CurvatureMemory) -> tuple[tf.Tensor, CurvatureMemory]:
         """The penalty at `weights`."""
         config, share, others = self.config, memory.share, memory.others
         if config.own_share == "batch" or config.fisher_of == "last_batch":
@@ -139,7 +141,7 @@ class CurvatureObjective:
         return term, memory._replace(behind=weights, share=share)
 
     def message(
-        self, server: ServerCurvature, trained: Weights, everything: Batch, memory: CurvatureMemory
+        self, server: ServerCurvature, trained: tf.Tensor, everything: Batch, memory: CurvatureMemory
     ) -> Curvature:
         """D and D w after the last step, or what remains of the server's u and v without them."""
         share = memory.share
@@ -147,9 +149,9 @@ class CurvatureObjective:
             share = curvature_of(trained, memory.behind, everything, self.config)
         return subtracted(server.curvature, share) if self.config.send == "remainder" else share
 
-    def silence(self, weights: Weights) -> Curvature:
+    def silence(self, weights: tf.Tensor) -> Curvature:
         """Zero u and v."""
-        zeros = tf.nest.map_structure(tf.zeros_like, weights)
+        zeros = tf.zeros_like(weights)
         return Curvature(zeros, zeros)
 
     def finish(self, server: ServerCurvature, total: Curvature) -> ServerCurvature:

@@ -21,7 +21,7 @@ from tff_esn.federated.fedcurv import CurvatureObjective
 from tff_esn.federated.local import Client, Diagnostics, LocalWork
 from tff_esn.federated.process import ServerState, build_readout_process
 from tff_esn.model.readout import Readout
-from tff_esn.model.training import Weights, check_class_weight
+from tff_esn.model.training import check_class_weight
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime import load_tff
 from tff_esn.seeds import seed_for
@@ -178,7 +178,7 @@ class ReadoutFederation(_OnFiles):
         """The initial readout, with the learning rates of the configuration."""
         state, config = self._process.initialize(), self._config
         assert config.readout is not None
-        weights = Weights(self._start.kernel, self._start.bias)
+        weights = self._start.weights
         server = state._replace(
             weights=weights,
             optimizer={**state.optimizer, "learning_rate": np.float32(config.server_learning_rate)},
@@ -208,10 +208,10 @@ class ReadoutFederation(_OnFiles):
 
     def readout(self, state: ReadoutState) -> Readout:
         """The server's readout."""
-        return Readout(*(np.asarray(part) for part in state.server.weights))
+        return Readout.of(np.asarray(state.server.weights))
 
     def _silence(self) -> Any:
-        silence = self.objective.silence(Weights(self._start.kernel, self._start.bias))
+        silence = self.objective.silence(self._start.weights)
         return tf.nest.map_structure(lambda part: np.zeros((len(self.clients), *part.shape), np.float32), silence)
 
 

@@ -11,15 +11,15 @@ import tensorflow as tf
 
 from tff_esn.config import ReadoutConfig
 from tff_esn.data.clients import read_examples
-from tff_esn.federated.vectors import flattened, unflattened
 from tff_esn.model.training import (
     OPTIMIZERS,
     Batch,
     Progress,
-    Weights,
     batches_of,
-    build_epoch,
+    run_epoch,
     shuffled_order,
+    started,
+    with_ones,
 )
 
 #: What an honest client does to its update: see `Client.attack`.
@@ -29,19 +29,19 @@ HONEST = np.array([1.0, 0.0], np.float32)
 class Objective(Protocol):
     """What a client minimises beside its loss, and what clients tell each other through the server for it."""
 
-    def initialize(self, weights: Weights) -> Any:
+    def initialize(self, weights: tf.Tensor) -> Any:
         """What the server knows before the first round; sent to every client of a round."""
 
-    def start(self, server: Any, own: Any, weights: Weights) -> Any:
+    def start(self, server: Any, own: Any, weights: tf.Tensor) -> Any:
         """What a client knows before its first step: from the server, and from its own message a round ago."""
 
-    def __call__(self, weights: Weights, batch: Batch, memory: Any) -> tuple[tf.Tensor, Any]:
+    def __call__(self, weights: tf.Tensor, batch: Batch, memory: Any) -> tuple[tf.Tensor | None, Any]:
         """The term of the objective; see `tff_esn.model.training.Penalty`."""
 
-    def message(self, server: Any, trained: Weights, everything: Batch, memory: Any) -> Any:
+    def message(self, server: Any, trained: tf.Tensor, everything: Batch, memory: Any) -> Any:
         """What a client sends; the server sums it over the clients."""
 
-    def silence(self, weights: Weights) -> Any:
+    def silence(self, weights: tf.Tensor) -> Any:
         """The message of a client that sent none."""
 
     def finish(self, server: Any, total: Any) -> Any:
@@ -93,7 +93,7 @@ class ClientResult(NamedTuple):
         diagnostics: How it went.
     """
 
-    update: Weights
+    update: tf.Tensor
     weight: Any
     message: Any
     diagnostics: Diagnostics
@@ -126,9 +126,9 @@ class LocalWork:
         """Of the readout."""
         return 1 if self.classes == 2 else self.classes
 
-    def zero_weights(self) -> Weights:
-        """A readout of zeros."""
-        return Weights(tf.zeros((self.units, self.outputs)), tf.zeros(self.outputs))
+    def zero_weights(self) -> tf.Tensor:
+        """A readout of zeros; see `Readout.weights`."""
+        return tf.zeros((self.units + 1, self.outputs))
 
 
 class LocalTraining:
@@ -137,11 +137,11 @@ class LocalTraining:
     def __init__(self, work: LocalWork, objective: Objective) -> None:
         self.work, self.objective = work, objective
         self.optimizer = OPTIMIZERS[work.readout.optimizer]
-        self._epoch = build_epoch(self.optimizer, objective)
-        # All that follows the reading is one XLA program: its shapes are those of every client.
+        # All that follows the reading is one XLA program: its shapes are those of every client. TFF's worker has no
+        # XLA and interprets it.
         self._compiled = tf.function(self._train, jit_compile=True)
 
-    def __call__(self, weights: Weights, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
+    def __call__(self, weights: tf.Tensor, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
         """Reads the client's file, trains from the server's weights, and judges what came out."""
         work = self.work
         values, labels = read_examples(client.path, work.columns, work.rows)
@@ -151,12 +151,12 @@ class LocalTraining:
             # Outside of the program: XLA draws other random numbers than TensorFlow itself.
             seeds = (client.seed + tf.constant([0, epoch]) for epoch in range(work.readout.epochs))
             orders = [shuffled_order(labels, seed) for seed in seeds]
-        noise = tf.random.stateless_normal((work.units * work.outputs + work.outputs,), client.seed)
+        noise = tf.random.stateless_normal(weights.shape, client.seed)
         return self._compiled(weights, learning_rate, server, client.own, client.attack, states, labels, orders, noise)
 
     def _train(
         self,
-        weights: Weights,
+        weights: tf.Tensor,
         learning_rate: tf.Tensor,
         server: Any,
         own: Any,
@@ -167,19 +167,19 @@ class LocalTraining:
         noise: tf.Tensor,
     ) -> ClientResult:
         readout, classes = self.work.readout, self.work.classes
-        memory = self.objective.start(server, own, weights)
-        progress = Progress(weights, self.optimizer.initialize(weights), memory, tf.constant(0.0))
-        for order in orders:
+        states = with_ones(states)
+        progress = started(weights, self.optimizer, self.objective.start(server, own, weights))
+        for epoch, order in enumerate(orders):
             batches, count = batches_of(states, labels, readout.batch_size, classes, readout.class_weight, order)
-            progress = self._epoch(batches, count, progress, learning_rate)
+            before = count * epoch
+            progress = run_epoch(self.optimizer, self.objective, batches, count, progress, before, learning_rate)
         message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
-        update = flattened(tf.nest.map_structure(tf.subtract, progress.weights, weights))
-        size = tf.sqrt(tf.reduce_mean(update**2))
-        update = unflattened(attack[0] * update + attack[1] * size * noise, weights)
+        update = progress.weights - weights
+        update = attack[0] * update + attack[1] * tf.sqrt(tf.reduce_mean(update**2)) * noise
         return self._judged(update, progress, message, tf.reduce_sum(batches.examples))
 
-    def _judged(self, update: Weights, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
-        norm = tf.sqrt(tf.add_n([tf.reduce_sum(part**2) for part in update]))
+    def _judged(self, update: tf.Tensor, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
+        norm = tf.norm(update)
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(part)) for part in tf.nest.flatten((update, message))])
 
         def if_finite(value: tf.Tensor) -> tf.Tensor:
@@ -195,5 +195,7 @@ class LocalTraining:
 
 def _joined(batches: Batch) -> Batch:
     """All batches as one."""
-    states, targets, weight = (tf.reshape(part, (-1, *part.shape[2:])) for part in batches[:3])
-    return Batch(states, targets, weight, tf.reduce_sum(batches.examples))
+    examples = tf.reduce_sum(batches.examples)
+    share = batches.share * (batches.examples / examples)[:, None, None]
+    states, targets, share = (tf.reshape(part, (-1, part.shape[-1])) for part in (*batches[:2], share))
+    return Batch(states, targets, share, examples)

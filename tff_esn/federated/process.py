@@ -13,8 +13,6 @@ import tensorflow as tf
 
 from tff_esn.federated.defences import Rule, gathered
 from tff_esn.federated.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork, Objective
-from tff_esn.federated.vectors import flattened, unflattened
-from tff_esn.model.training import Weights
 from tff_esn.runtime import load_tff
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class ServerState(NamedTuple):
         learning_rate: The clients'.
     """
 
-    weights: Weights
+    weights: tf.Tensor
     optimizer: Any
     aggregator: Any
     objective: Any
@@ -114,15 +112,14 @@ def build_readout_process(
 
     @tff.tensorflow.computation(state_type, aggregator_type, weights_type, message_type, np.float32)
     def server_update(state: Any, of_aggregator: Any, mean: Any, total: Any, counted: Any) -> ServerState:
-        gradient = tf.nest.map_structure(tf.negative, mean)
-        optimizer, weights = server_optimizer.next(state.optimizer, state.weights, gradient)
+        optimizer, weights = server_optimizer.next(state.optimizer, state.weights, -mean)
         told = objective.finish(state.objective, total)
         kept = tf.nest.map_structure(lambda new, old: tf.where(counted > 0, new, old), told, state.objective)
         return ServerState(weights, optimizer, of_aggregator, kept, state.learning_rate)
 
     @tff.tensorflow.computation(weights_type, np.float32, message_type)
     def as_rows(update: Any, weight: Any, message: Any) -> Any:
-        return flattened(update), weight, message
+        return tf.reshape(update, (-1,)), weight, message
 
     @tff.tensorflow.computation
     def judge(updates: Any, weights: Any, messages: Any) -> Any:
@@ -131,7 +128,7 @@ def build_readout_process(
         heard = rule.hears(judgement.accepted, weights)
         total = tf.nest.map_structure(lambda rows: tf.reduce_sum(tf.boolean_mask(rows, heard), axis=0), messages)
         counted = tf.reduce_sum(tf.boolean_mask(weights, heard))
-        return unflattened(judgement.update, work.zero_weights()), total, counted, judgement.accepted, heard
+        return tf.reshape(judgement.update, work.zero_weights().shape), total, counted, judgement.accepted, heard
 
     @tff.federated_computation(tff.FederatedType(state_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS))
     def next_round(state: Any, clients: Any) -> Any:

@@ -31,7 +31,7 @@ from tff_esn.presets import settled
 from tff_esn.store import jsonable
 
 #: Part of every key: raise it when a result changes.
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)

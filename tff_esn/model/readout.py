@@ -17,6 +17,16 @@ class Readout:
     kernel: NDArray[np.float32]
     bias: NDArray[np.float32]
 
+    @classmethod
+    def of(cls, weights: NDArray[np.float32]) -> Readout:
+        """A readout from its weights; see `weights`."""
+        return cls(weights[:-1], weights[-1])
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """`(units + 1, outputs)`: kernel and bias in one, the bias as the weight of a unit that is always 1."""
+        return np.concatenate([self.kernel, self.bias[None]])
+
     def probabilities(self, states: NDArray) -> NDArray:
         """`(n,)` for one output, `(n, outputs)` for more."""
         logits = states @ self.kernel + self.bias
