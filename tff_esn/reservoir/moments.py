@@ -27,7 +27,7 @@ BLOCK_ROWS = 512
 #: Bytes of states that wait for their product: the longer it is, the less its adding up counts.
 HISTORY_BYTES = 48 << 20
 #: Steps whose states are put by together: single ones would lie on too many pages of memory.
-STEPS_TOGETHER = 4
+STEPS_TOGETHER = 8
 #: Products of fewer steps would spend their time on being added up.
 MIN_HISTORY_STEPS = 8
 
