@@ -34,7 +34,7 @@ CLIENTS, CHUNKS, STEPS, FEATURES, UNITS, CLASSES = 9, 100, 700, 8, 500, 4
 #: Side of sgemm's matrices, where it is at its best, and its calls on each side of a turn.
 SGEMM, SGEMM_CALLS = 4096, 3
 #: Sequences that peers are timed on.
-PEER_CHUNKS = 20
+PEER_CHUNKS = 50
 
 
 def client(seed: int, chunks: int, steps: int, features: int = FEATURES) -> TargetSequences:
