@@ -136,7 +136,7 @@ def test_a_table_on_hhar(tmp_path: Path) -> None:
     assert printed_numbers(result, "hhar")["100"]["FedIP"] == [82.09, 0.29]
 
 
-@pytest.mark.parametrize("algorithm", ["incfed", "partial", "pfedrr"])
+@pytest.mark.parametrize("algorithm", ["incfed", "partial", "pfedrr", "low-rank"])
 def test_tff_gives_the_same_readout(clients: Clients, algorithm: str) -> None:
     table = config(algorithm, repetitions=1)
     table = replace(table, methods=(replace(table.methods[0], tau=(0.8,)),), percent=(100,))

@@ -1,20 +1,19 @@
-"""Ours against reservoirpy's Ridge, where it is installed."""
+"""Ours against reservoirpy's Ridge."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from reservoirpy.nodes import Ridge
 
 from tff_esn.closed_form.statistics import RidgeStatistics
-
-nodes = pytest.importorskip("reservoirpy.nodes", reason="reservoirpy is compared with where it is installed")
 
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_reservoirpys_ridge(bias: bool) -> None:
     random = np.random.default_rng(0)
     states, targets = random.normal(size=(300, 12)) + 0.5, np.eye(3)[random.integers(0, 3, 300)]
-    peer = nodes.Ridge(ridge=0.1, fit_bias=bias)
+    peer = Ridge(ridge=0.1, fit_bias=bias)
     peer.fit(states, targets)
     ours = RidgeStatistics.of(states, targets, bias=bias).solve(0.1).answers(states)
     theirs = states @ peer.Wout + peer.bias

@@ -158,9 +158,7 @@ def build_pfedrr(
     import tensorflow as tf
 
     def compress(a: Any, b: Any, order: Any) -> Any:
-        squares = tf.reduce_sum(b**2, axis=1)
-        low, high = tf.reduce_min(squares), tf.reduce_max(squares)
-        importances = tf.math.divide_no_nan(squares - low, high - low)
+        importances = tf_squared_importance(b)
         count = tf.math.count_nonzero(importances > 1 - tau, dtype=tf.int32)
         share = {"importance": 1.0, "random": 0.0, "hybrid": alpha}[policy]
         units = tf_mixed_units(importances, count, share, order)
@@ -177,6 +175,25 @@ def build_pfedrr(
         return message["a"], tf.linalg.diag(message["diagonal"]) + lower + tf.transpose(lower)
 
     return _one_shot(shapes, compress, rebuild, lambda a, b: tf_solve(a, b, regularization))
+
+
+def build_mean_selected(shapes: Shapes, tau: float) -> tff.Computation:
+    """How many units pFedRR's threshold selects in the clients' mean, for a low rank of the same size."""
+    tff = load_tff()
+    import tensorflow as tf
+
+    types = _Types(shapes)
+
+    @tff.tensorflow.computation(types.client, types.reservoir)
+    def selected(client: Any, reservoir: Any) -> Any:
+        _, b = tf_statistics(client, reservoir, shapes)
+        return tf.cast(tf.math.count_nonzero(tf_squared_importance(b) > 1 - tau), tf.float64)
+
+    @tff.federated_computation(types.at_server, types.at_clients)
+    def mean_selected(reservoir: Any, clients: Any) -> Any:
+        return tff.federated_mean(tff.federated_map(selected, (clients, tff.federated_broadcast(reservoir))))
+
+    return mean_selected
 
 
 def build_low_rank(shapes: Shapes, regularization: float, rank: int) -> tff.Computation:
@@ -336,6 +353,15 @@ def tf_solve(a: Any, b: Any, regularization: float, symmetric: bool = True) -> t
         return tf.transpose(tf.linalg.solve(tf.transpose(matrix), tf.transpose(a)))
     values, vectors = tf.linalg.eigh(b)
     return tf.matmul((a @ vectors) / (tf.maximum(values, 0.0) + regularization), vectors, transpose_b=True)
+
+
+def tf_squared_importance(b: Any) -> tf.Tensor:
+    """As `selection.squared_importance`."""
+    import tensorflow as tf
+
+    squares = tf.reduce_sum(b**2, axis=1)
+    low, high = tf.reduce_min(squares), tf.reduce_max(squares)
+    return tf.math.divide_no_nan(squares - low, high - low)
 
 
 def tf_mixed_units(importances: Any, count: Any, share: float, order: Any) -> tf.Tensor:

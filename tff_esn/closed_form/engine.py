@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tff_esn.closed_form import computations as tff_side
 from tff_esn.closed_form.experiments import Clients
+from tff_esn.closed_form.pfedrr import rank_of_same_size
 from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.selection import partial_count, random_order
 from tff_esn.closed_form.statistics import ridge_confusions
 from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.console import progress
-from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
@@ -78,7 +78,8 @@ def _solved(
         alpha = method.alpha if algorithm == "partial" else 0.0
         computation = tff_side.build_partial(shapes, ridge, alpha, partial_count(len(data), shapes.units))
     elif algorithm == "low-rank":
-        raise ConfigError("low-rank by TFF; expected a rank of its own: see computations.build_low_rank")
+        selected = tff_side.build_mean_selected(shapes, method.tau[0])(reservoir, data)
+        computation = tff_side.build_low_rank(shapes, ridge, rank_of_same_size(shapes.units, int(selected)))
     else:
         policy = {"pfedrr": "importance", "r-pfedrr": "random", "hybrid": "hybrid"}[algorithm]
         computation = tff_side.build_pfedrr(shapes, ridge, method.tau[0], policy, method.alpha)

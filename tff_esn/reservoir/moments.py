@@ -26,6 +26,8 @@ from tff_esn.reservoir.weights import ReservoirWeights
 BLOCK_ROWS = 512
 #: Bytes of states that wait for their product: the longer it is, the less its adding up counts.
 HISTORY_BYTES = 48 << 20
+#: Steps whose states are put by together: single ones would lie on too many pages of memory.
+STEPS_TOGETHER = 8
 #: Products of fewer steps would spend their time on being added up.
 MIN_HISTORY_STEPS = 8
 
@@ -111,15 +113,15 @@ def answer_counts(values: NDArray, weights: ReservoirWeights, kernels: NDArray, 
     """
     kernel, (readouts, units, outputs) = joint_kernel(weights), kernels.shape
     counts = np.zeros((len(values), readouts, outputs), np.int64)
-    side_by_side = np.ascontiguousarray(kernels.transpose(1, 0, 2).reshape(units, -1), np.float32)
-    offsets = biases.reshape(-1).astype(np.float32)
+    below_each_other = np.ascontiguousarray(kernels.transpose(0, 2, 1).reshape(-1, units), np.float32)
+    offsets = biases.reshape(-1, 1).astype(np.float32)
 
     def count(block: slice) -> None:
         own = counts[block]
         places = np.ogrid[: len(own), :readouts]
-        for state in states_by_step(values[block], kernel, weights.leaking_rate):
-            answers = (state @ side_by_side + offsets).reshape(len(own), readouts, outputs).argmax(axis=2)
-            own[places[0], places[1], answers] += 1
+        for (state,) in states_by_step(values[block], kernel, weights.leaking_rate):
+            answers = (below_each_other @ state + offsets).reshape(readouts, outputs, len(own)).argmax(axis=1)
+            own[places[0], places[1], answers.T] += 1
 
     with threads() as pool:
         list(pool.map(count, _even_slices(len(values), pool._max_workers)))
@@ -202,38 +204,39 @@ def _block_moments(
     values = block[0].values if len(block) == 1 else np.concatenate([segment.values for segment in block])
     width, steps = units + block[0].fixed.shape[1], values.shape[1]
     kept = max(MIN_HISTORY_STEPS, HISTORY_BYTES // (len(values) * width * kernel.itemsize))
-    kept = min(kept, steps)
-    # Of each segment: step after step [1, state, targets] of its sequences.
+    kept = min(-(-kept // STEPS_TOGETHER) * STEPS_TOGETHER, steps)
+    # Of each segment: in columns, step after step, [1, state, targets] of its sequences.
     histories = [_history(segment, kept, width, kernel.dtype) for segment in block]
     roots = [
-        history[0, :, :1].copy() if (segment.fixed[:, 0] != 1).any() else None
+        history[:1, 0].copy() if (segment.fixed[:, 0] != 1).any() else None
         for segment, history in zip(block, histories)
     ]
     edges = np.cumsum([0, *(len(segment) for segment in block)])
     totals = [np.zeros((width, width)) for _ in block]
     scratch = np.empty((width, width), kernel.dtype)
     filled = 0
-    for step, state in enumerate(states_by_step(values, kernel, leaking_rate), start=1):
+    for states in states_by_step(values, kernel, leaking_rate, STEPS_TOGETHER):
         if clip is not None:
-            state = state * np.minimum(1, clip / np.maximum(np.linalg.norm(state, axis=1, keepdims=True), 1e-12))
+            states = states * np.minimum(1, clip / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-12))
         for history, root, start, end in zip(histories, roots, edges[:-1], edges[1:]):
-            own = history[filled, :, 1 : 1 + units]
+            own, new = history[1 : 1 + units, filled : filled + len(states)], states[:, :, start:end].swapaxes(0, 1)
             if root is None:
-                own[:] = state[start:end]
+                own[:] = new
             else:
-                np.multiply(state[start:end], root, out=own)
-        filled += 1
-        if filled == kept or step == steps:
+                np.multiply(new, root, out=own)
+        filled += len(states)
+        steps -= len(states)
+        if filled == kept or not steps:
             for history, total in zip(histories, totals):
-                rows = history[:filled].reshape(-1, width)
+                columns = history[:, :filled].reshape(width, -1)
                 # NumPy sees that this is a matrix with its own transpose and computes half of it.
-                total += np.matmul(rows.T, rows, out=scratch)
+                total += np.matmul(columns, columns.T, out=scratch)
             filled = 0
     return [(segment.client, total) for segment, total in zip(block, totals)]
 
 
 def _history(segment: _Segment, steps: int, width: int, dtype: np.dtype) -> NDArray:
-    history = np.empty((steps, len(segment), width), dtype)
-    history[:, :, :1] = segment.fixed[:, :1]
-    history[:, :, width - segment.fixed.shape[1] + 1 :] = segment.fixed[:, 1:]
+    history = np.empty((width, steps, len(segment)), dtype)
+    history[:1] = segment.fixed[:, :1].T[:, None]
+    history[width - segment.fixed.shape[1] + 1 :] = segment.fixed[:, 1:].T[:, None]
     return history

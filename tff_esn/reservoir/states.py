@@ -49,7 +49,7 @@ def last_states(sequences: NDArray, weights: ReservoirWeights) -> NDArray[np.flo
 
     def advance(block: slice) -> None:
         for last in deque(states_by_step(sequences[block], kernel, weights.leaking_rate), maxlen=1):
-            states[block] = last
+            states[block] = last[-1].T
 
     if len(blocks) == 1:
         advance(blocks[0])
@@ -111,26 +111,41 @@ def joint_kernel(weights: ReservoirWeights, dtype: type[np.floating] = np.float3
     )
 
 
-def states_by_step(sequences: NDArray, kernel: NDArray, leaking_rate: float) -> Iterator[NDArray]:
-    """The states `(n, units)` after each step, from x(0) = 0, in the precision of `kernel`.
+def states_by_step(
+    sequences: NDArray, kernel: NDArray, leaking_rate: float, together: int = 1
+) -> Iterator[NDArray[np.floating]]:
+    """The states after each step, from x(0) = 0, in the precision of `kernel`.
 
-    Every step yields the same memory anew: who needs a state longer copies it.
+    A sequence is a column: with states that lie so, a BLAS computes products of them with each other faster.
+
+    Args:
+        sequences: `(n, steps, inputs)`.
+        kernel: Of `joint_kernel`.
+        leaking_rate: a.
+        together: Steps that are yielded at a time.
+
+    Yields:
+        `(together, units, n)`, at the end possibly fewer steps; always the same memory: who needs a state
+        longer copies it.
     """
     (n, steps, _), units = sequences.shape, kernel.shape[1]
-    # Columns: state, input, and 1 for the bias.
-    joint = np.zeros((n, len(kernel)), kernel.dtype)
-    joint[:, -1] = 1
-    state, inputs = joint[:, :units], joint[:, units:-1]
-    drive = np.empty((n, units), kernel.dtype)
+    # Of each step, in rows: state, the next step's input, and 1 for the bias.
+    joints = np.zeros((max(together, 2), len(kernel), n), kernel.dtype)
+    joints[:, -1] = 1
+    place, joint = 0, joints[-1]
     for step in range(steps):
-        inputs[:] = sequences[:, step]
-        np.matmul(joint, kernel, out=drive)
-        if leaking_rate == 1:
-            np.tanh(drive, out=state)
-        else:
-            np.tanh(drive, out=drive)
-            _leak(state, drive, leaking_rate, out=state)
-        yield state
+        joint[units:-1] = sequences[:, step].T
+        previous, joint = joint, joints[place]
+        state = joint[:units]
+        np.matmul(kernel.T, previous, out=state)
+        np.tanh(state, out=state)
+        if leaking_rate < 1:
+            _leak(previous[:units], state, leaking_rate, out=state)
+        if together == 1:
+            yield joints[place : place + 1, :units]
+        elif place + 1 == together or step + 1 == steps:
+            yield joints[: place + 1, :units]
+        place = (place + 1) % len(joints)
 
 
 def _advance_packed(
