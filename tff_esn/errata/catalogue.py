@@ -101,7 +101,7 @@ class Evidence:
     holds: bool
 
 
-def evidence(holds: bool, *lines: str) -> Evidence:
+def evidence(holds: bool | np.bool_, *lines: str) -> Evidence:
     """Evidence of a condition that was computed, with its numbers."""
     return Evidence(lines, bool(holds))
 

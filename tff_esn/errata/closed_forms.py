@@ -83,7 +83,7 @@ def states_transposed(source: Source) -> Evidence:
     """With the states as columns of Sᵀ the product has a row for each sample, not for each unit."""
     states = generator_for(0, "errata", "states").normal(size=(7, 3))
     printed, meant = states @ states.T, states.T @ states
-    total = sum(np.outer(state, state) for state in states)
+    total = np.sum([np.outer(state, state) for state in states], axis=0)
     return evidence(
         printed.shape != total.shape and np.allclose(meant, total),
         f"7 states of 3 units: sum of S_i S_i^T {total.shape}, "

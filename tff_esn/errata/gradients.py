@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from inspect import Parameter, Signature
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +20,11 @@ from tff_esn.presets import CORRECTED, THESIS, settled
 from tff_esn.seeds import generator_for
 
 _MEANT = CORRECTED.fedcurv
+
+
+def _with(**switches: Any) -> FedCurvConfig:
+    """FedCurv as meant, but for some switches."""
+    return replace(_MEANT, **switches)
 
 
 def _example(source: Source, examples: int = 50) -> tuple[Weights, Batch]:
@@ -61,7 +67,7 @@ def _of_penalty(weights: Weights, curvature: Curvature, config: FedCurvConfig, b
 def log_softmax(source: Source) -> Evidence:
     """The softmax of a single unit is 1 and its logarithm 0, whatever the unit says: so is the Fisher diagonal."""
     weights, batch = _example(source)
-    found = {fisher: _largest(fisher_diagonal(weights, batch, replace(_MEANT, fisher=fisher)))
+    found = {fisher: _largest(fisher_diagonal(weights, batch, _with(fisher=fisher)))
              for fisher in ("listing", "true", "empirical")}  # fmt: skip
     value = float(tf.nn.log_softmax([[0.73]])[0, 0])
     return evidence(
@@ -82,7 +88,7 @@ def fisher_divisor(source: Source) -> Evidence:
     """The length of a batch is 2, inputs and labels, not the number of its examples."""
     weights, batch = _example(source)
     pair = (batch.states, batch.targets)
-    by = {divisor: _largest(fisher_diagonal(weights, batch, replace(_MEANT, divisor=divisor)))
+    by = {divisor: _largest(fisher_diagonal(weights, batch, _with(divisor=divisor)))
           for divisor in ("tensors", "examples")}  # fmt: skip
     ratio = by["tensors"] / by["examples"]
     return evidence(
@@ -103,8 +109,7 @@ def fisher_of_a_sum(source: Source) -> Evidence:
     """The square of a batch's gradient is not the mean of the examples' squared gradients."""
     weights, batch = _example(source)
     batched, single = (
-        fisher_diagonal(weights, batch, replace(_MEANT, fisher=fisher)).kernel.numpy()[:, 0]
-        for fisher in ("batch", "empirical")
+        fisher_diagonal(weights, batch, _with(fisher=fisher)).kernel.numpy()[:, 0] for fisher in ("batch", "empirical")
     )
     top = [set(np.argsort(-own)[:5].tolist()) for own in (batched, single)]
     correlation = float(np.corrcoef(batched, single)[0, 1])
@@ -128,7 +133,7 @@ def penalty_outside(source: Source) -> Evidence:
     diagonal = fisher_diagonal(weights, batch, _MEANT)
     # Others who are sure that the weights are 1.
     others = Curvature(diagonal, diagonal)
-    found = {where: _largest(_of_penalty(weights, others, replace(_MEANT, penalty=where), batch))
+    found = {where: _largest(_of_penalty(weights, others, _with(penalty=where), batch))
              for where in ("outside", "inside")}  # fmt: skip
     return evidence(
         found["outside"] == 0 and found["inside"] > 0,
@@ -215,7 +220,7 @@ def remainder(source: Source) -> Evidence:
     weights, batch = _example(source)
     clients, lines, held = 5, [], True
     for send in ("diagonal", "remainder"):
-        objective = CurvatureObjective(replace(_MEANT, send=send))
+        objective = CurvatureObjective(_with(send=send))
         server, seen = objective.initialize(weights), []
         for _ in range(3):
             memory = objective.start(server, objective.silence(weights), weights)
@@ -253,7 +258,7 @@ def fedcurv_is_fedavg(source: Source) -> Evidence:
 
         averaged = kernel(replace(base, algorithm="fedavg-unweighted"))
         printed = kernel(replace(base, algorithm="fedcurv", fedcurv=THESIS.fedcurv))
-        meant = kernel(replace(base, algorithm="fedcurv", fedcurv=replace(_MEANT, weighting="uniform")))
+        meant = kernel(replace(base, algorithm="fedcurv", fedcurv=_with(weighting="uniform")))
     apart = [float(np.abs(own - averaged).max()) for own in (printed, meant)]
     return evidence(
         apart[0] == 0 and apart[1] > 0,
