@@ -28,9 +28,8 @@ def read_machine(path: Path) -> FeatureTable:
     """One client's file, z-scored."""
     frame = pd.read_csv(path)
     values = frame[["x", "y"]].to_numpy()
-    return FeatureTable(
-        path.stem, ("x", "y"), (values - values.mean(axis=0)) / values.std(axis=0), frame["code"].values
-    )
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    return FeatureTable(path.stem, ("x", "y"), values, frame["code"].to_numpy())
 
 
 def write_machines(folder: Path, steps: int) -> None:
