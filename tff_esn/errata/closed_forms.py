@@ -147,7 +147,7 @@ def asymmetric_b(source: Source) -> Evidence:
     says="“k(1 + N_x)” values; with k = N_x / 2 “reduces the client floating-point values transmission by ∼ 60%”.",
     correction="k(N_y + N_x) values, 50 % of all of A and B, before the indices. B is symmetric: IncFed itself needs "
     "half of it.",
-    changes="Against IncFed with half of B, Partial IncFed with k = N_x / 2 saves nothing.",
+    changes="Against IncFed with half of B, Partial IncFed with k = N_x / 2 saves 1 %.",
 )
 def sixty_percent(source: Source) -> Evidence:
     """Half of the columns of A and B are half of the values, and as many as IncFed sends of a symmetric B."""
@@ -238,8 +238,8 @@ def data_recovered(source: Source) -> Evidence:
     says="Δb = −η((−μ/σ²) + (x̃/σ² + 1 − x̃² + μx̃)).",
     correction="Δb = −η(−μ/σ² + (x̃/σ²)(2σ² + 1 − x̃² + μx̃)) (Schrauwen et al. 2008): "
     '`plasticity = "schrauwen"`, or `"normalized"` as in the authors\' code.',
-    changes="As printed activations rest at −σ²: at most 0.02 off with the paper's σ below 0.15. The authors' code has "
-    "the right rule, so the printed results do not suffer from it.",
+    changes="As printed activations rest at −σ²: at most 0.02 off with the paper's σ below 0.15. The authors' public code "
+    "has (x̃/σ²)(2σ² + 1 − x̃² − μx̃) for b, which is right with their μ = 0.",
 )
 def intrinsic_plasticity(source: Source) -> Evidence:
     """With mu = 0 the printed rule does not rest at a mean activation of 0 but of -sigma^2."""

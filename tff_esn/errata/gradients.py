@@ -238,8 +238,8 @@ def remainder(source: Source) -> Evidence:
     says="“the problem of *catastrophic forgetting* in FedAvg … and FedCurv alleviates this problem having more "
     "growing monotone curves”.",
     correction="All switches of `FedCurvConfig` under `corrected`.",
-    changes="What differs between the printed curves is chance (and the mean's weights). Under `corrected` FedCurv "
-    "is within the spread of FedAvg (README, “Federated readouts”).",
+    changes="If what ran was the listings, the printed curves differ by chance and by the mean's weights. Under "
+    "`corrected` FedCurv is within the spread of FedAvg (README, “Federated readouts”).",
 )
 def fedcurv_is_fedavg(source: Source) -> Evidence:
     """As printed FedCurv is FedAvg with an unweighted mean, to the last bit."""
