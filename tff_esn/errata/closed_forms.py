@@ -238,8 +238,8 @@ def data_recovered(source: Source) -> Evidence:
     says="Δb = −η((−μ/σ²) + (x̃/σ² + 1 − x̃² + μx̃)).",
     correction="Δb = −η(−μ/σ² + (x̃/σ²)(2σ² + 1 − x̃² + μx̃)) (Schrauwen et al. 2008): "
     '`plasticity = "schrauwen"`, or `"normalized"` as in the authors\' code.',
-    changes="As printed activations rest at −σ²: at most 0.02 off with the paper's σ below 0.15. The authors' public code "
-    "has (x̃/σ²)(2σ² + 1 − x̃² − μx̃) for b, which is right with their μ = 0.",
+    changes="As printed activations rest at −σ²: at most 0.02 off with the paper's σ below 0.15. The authors' public "
+    "code has (x̃/σ²)(2σ² + 1 − x̃² − μx̃) for b, which is right with their μ = 0.",
 )
 def intrinsic_plasticity(source: Source) -> Evidence:
     """With mu = 0 the printed rule does not rest at a mean activation of 0 but of -sigma^2."""
