@@ -75,15 +75,38 @@ def test_an_unknown_name_is_told() -> None:
         errata(["nonsense"])
 
 
-def test_the_command_lists_all_and_refuses_nonsense() -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "tff_esn", "errata", *arguments], capture_output=True, text=True)
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tff_esn", "errata", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
 
+
+def test_the_command_lists_all() -> None:
     listed = run()
     assert listed.returncode == 0, listed.stderr
     assert all(name in listed.stdout for name in ERRATA)
-    refused = run("nonsense")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "no erratum nonsense" in refused.stderr
-    refused = run("--page", "page.md")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_the_commands_of_the_page_print_what_it_says(tmp_path: Path) -> None:
+    recorded = recorded_outputs(PAGE.read_text(encoding="utf-8"))
+    shown = run("-q", "last-neuron", "--cache", tmp_path)
+    assert shown.stdout == "\n".join((*recorded["last-neuron"], ""))
+    told = run("chest-or-wrist", "valid-clients", "--cache", tmp_path).stdout
+    for name in ("chest-or-wrist", "valid-clients"):
+        assert name in told and "\n".join(recorded[name]) in told
+    assert "Correction: " in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("nonsense",), "no erratum nonsense"),
+        (("--page", "page.md"), "--page without --data"),
+        (("log-softmax", "--all"), "log-softmax with --all"),
+        (("log-softmax", "--data", "nowhere"), "which no recording is needed for"),
+        (("majority-class", "--data", "nowhere"), "nowhere: no such folder"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], expected: str) -> None:
+    refused = run(*arguments)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    assert expected in refused.stderr

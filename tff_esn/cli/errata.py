@@ -1,11 +1,15 @@
 """`tff-esn errata`: what is wrong in the documents, shown."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tff_esn.cli.options import settings
+
+if TYPE_CHECKING:
+    from tff_esn.errata.catalogue import Erratum
 
 
 def errata(
@@ -57,39 +61,46 @@ def _list() -> None:
 
 def _show(context: typer.Context, names: list[str], data: Optional[Path], page: Optional[Path]) -> None:
     from tff_esn.cache import Cache
-    from tff_esn.console import output
     from tff_esn.errata.catalogue import Source
     from tff_esn.errata.catalogue import errata as catalogue
     from tff_esn.errata.page import errata_page
+    from tff_esn.errors import ConfigError
     from tff_esn.files import atomic_write
 
     chosen = catalogue(names)
-    cache = Cache(settings(context).cache)
-    generated = Source(None, cache)
-    study = generated if data is None else Source(data, cache)
+    if data is not None and not any(one.recordings for one in chosen):
+        raise ConfigError(f"--data {data} with {' '.join(names)}, which no recording is needed for; expected none")
+    sources: dict[Optional[Path], Source] = {}
     outputs, failed = {}, []
     for one in chosen:
-        source = study if one.recordings else generated
-        shown = one.show(source)
+        folder = data if one.recordings else None
+        if folder not in sources:
+            sources[folder] = Source(folder, Cache(settings(context).cache))
+        shown = one.show(sources[folder])
         outputs[one.name] = shown.lines
         if not shown.holds:
             failed.append(one.name)
         if page is None:
-            output.print(f"[bold]{one.name}[/]  {one.document}, {one.where}", highlight=False, soft_wrap=True)
-            for heading, text in (
-                ("", one.finding),
-                ("Printed: ", one.says),
-                ("Correction: ", one.correction),
-                ("Changes: ", one.changes),
-            ):
-                output.print(heading + text, markup=False, highlight=False)
-            print("\n".join(f"  | {line}" for line in shown.lines))
-            if one.recordings and source.generated:
-                output.print("[yellow]  Generated subjects: these are not the study's numbers.")
-            print()
+            _print(one, shown.lines, one.recordings and sources[folder].generated)
     if page is not None:
         with atomic_write(page) as file:
             file.write(errata_page(chosen, outputs).encode())
         print(f"{len(chosen)} errata written to {page}")
     if failed:
         print(f"not shown by these recordings: {', '.join(failed)}")
+
+
+def _print(one: "Erratum", lines: Sequence[str], generated: bool) -> None:
+    """An erratum with its evidence; when quiet, the evidence alone."""
+    from tff_esn.console import console, output
+
+    if not console.quiet:
+        output.print(f"[bold]{one.name}[/]  {one.document}, {one.where}", highlight=False, soft_wrap=True)
+        for text in (one.finding, f"Printed: {one.says}", f"Correction: {one.correction}", f"Changes: {one.changes}"):
+            output.print(text, markup=False, highlight=False)
+        print()
+    print("\n".join(lines))
+    if generated:
+        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+    if not console.quiet:
+        print()
