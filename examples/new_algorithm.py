@@ -29,7 +29,7 @@ class SparseObjective(ProximalObjective):
 
     def __call__(self, weights, batch, memory):
         """The term, and what the client remembers until its next step."""
-        return memory.strength * tf.add_n([tf.reduce_sum(tf.abs(part)) for part in weights]), memory
+        return memory.strength * tf.reduce_sum(tf.abs(weights)) if self.strength else None, memory
 
 
 def main(minutes: float = 20.0, rounds: int = 20) -> dict[float, float]:

@@ -15,7 +15,7 @@ from tff_esn.federated.discriminator import DiscriminatorRule
 from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, fisher_diagonal, penalty_of
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.model.readout import initial_readout
-from tff_esn.model.training import Batch, Weights, cross_entropy, cross_entropy_gradient
+from tff_esn.model.training import Batch, batches_of, cross_entropy, cross_entropy_gradient, with_ones
 from tff_esn.presets import CORRECTED, THESIS, settled
 from tff_esn.seeds import generator_for
 
@@ -27,26 +27,22 @@ def _with(**switches: Any) -> FedCurvConfig:
     return replace(_MEANT, **switches)
 
 
-def _example(source: Source, examples: int = 50) -> tuple[Weights, Batch]:
+def _example(source: Source, examples: int = 50) -> tuple[tf.Tensor, Batch]:
     """A readout, and a batch of the first training subject's states, spread over its recording."""
     first = source.split.train[0]
     own = source.inputs.of([first]).states(source.reservoir)[first]
     rows = np.linspace(0, len(own.labels) - 1, examples).astype(int)
+    states, labels = tf.constant(own.values[rows], tf.float32), tf.constant(own.labels[rows], tf.int32)
+    batches, _ = batches_of(with_ones(states), labels, examples, 2)
     readout = initial_readout(source.reservoir.units, 2, seed=0)
-    batch = Batch(
-        tf.constant(own.values[rows], tf.float32),
-        tf.constant(own.labels[rows, None], tf.float32),
-        tf.ones(examples),
-        tf.constant(float(examples)),
-    )
-    return Weights(tf.constant(readout.kernel), tf.constant(readout.bias)), batch
+    return tf.constant(readout.weights), Batch(*(part[0] for part in batches))
 
 
-def _largest(weights: Weights) -> float:
-    return max(float(tf.reduce_max(tf.abs(part))) for part in weights)
+def _largest(values: tf.Tensor) -> float:
+    return float(tf.reduce_max(tf.abs(values)))
 
 
-def _of_penalty(weights: Weights, curvature: Curvature, config: FedCurvConfig, batch: Batch) -> Weights:
+def _of_penalty(weights: tf.Tensor, curvature: Curvature, config: FedCurvConfig, batch: Batch) -> tf.Tensor:
     """The gradient of a client's term, as its training takes it."""
     objective = CurvatureObjective(replace(config, own_share="nothing", fisher_of="all"))
     server = objective.initialize(weights)._replace(curvature=curvature)
@@ -109,7 +105,7 @@ def fisher_of_a_sum(source: Source) -> Evidence:
     """The square of a batch's gradient is not the mean of the examples' squared gradients."""
     weights, batch = _example(source)
     batched, single = (
-        fisher_diagonal(weights, batch, _with(fisher=fisher)).kernel.numpy()[:, 0] for fisher in ("batch", "empirical")
+        fisher_diagonal(weights, batch, _with(fisher=fisher)).numpy()[:-1, 0] for fisher in ("batch", "empirical")
     )
     top = [set(np.argsort(-own)[:5].tolist()) for own in (batched, single)]
     correlation = float(np.corrcoef(batched, single)[0, 1])
@@ -157,12 +153,13 @@ def model_never_moves(source: Source) -> Evidence:
     for name, moves in (("as printed", False), ("as meant", True)):
         weights = start
         for _ in range(200):
-            gradient = cross_entropy_gradient(weights if moves else start, batch)
-            weights = Weights(*(part - rate * slope for part, slope in zip(weights, gradient)))
-        losses[name] = float(cross_entropy(weights, batch))
+            logits = tf.matmul(batch.states, weights if moves else start)
+            weights = weights - rate * cross_entropy_gradient(logits, batch)
+        losses[name] = float(cross_entropy(tf.matmul(batch.states, weights), batch))
+    before = float(cross_entropy(tf.matmul(batch.states, start), batch))
     return evidence(
         losses["as printed"] > losses["as meant"],
-        f"loss of the start: {float(cross_entropy(start, batch)):.4f}; after 200 steps of SGD",
+        f"loss of the start: {before:.4f}; after 200 steps of SGD",
         *(f"  {name:10} {loss:.4f}" for name, loss in losses.items()),
     )
 
@@ -226,7 +223,7 @@ def remainder(source: Source) -> Evidence:
             memory = objective.start(server, objective.silence(weights), weights)
             messages = [objective.message(server, weights, batch, memory) for _ in range(clients)]
             server = objective.finish(server, tf.nest.map_structure(lambda *parts: tf.add_n(parts), *messages))
-            seen.append(float(tf.reduce_sum(server.curvature.u.kernel)))
+            seen.append(float(tf.reduce_sum(server.curvature.u[:-1])))
         lines.append(f"  {send:10} " + "  ".join(f"{value:10.2f}" for value in seen))
         held &= (seen[2] < seen[1] < seen[0] < 0) if send == "remainder" else seen[0] > 0
     return evidence(held, f"sum of u at the server after rounds 1, 2 and 3 of {clients} equal clients, sent as", *lines)
@@ -341,9 +338,8 @@ def slides_penalty(source: Source) -> Evidence:
     weights, batch = _example(source)
     u = fisher_diagonal(weights, batch, _MEANT)
     # The others are sure of weights of 1, where we are.
-    ones = tf.nest.map_structure(tf.ones_like, weights)
-    silent = Curvature(u, tf.nest.map_structure(tf.zeros_like, u))
-    slide = _largest(_of_penalty(ones, silent, _MEANT, batch))
+    ones = tf.ones_like(weights)
+    slide = _largest(_of_penalty(ones, Curvature(u, tf.zeros_like(u)), _MEANT, batch))
     meant = _largest(_of_penalty(ones, Curvature(u, u), _MEANT, batch))
     return evidence(
         slide > 0 and meant == 0,
