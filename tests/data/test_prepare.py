@@ -12,6 +12,7 @@ from tff_esn.cache import Cache
 from tff_esn.config import ChannelConfig, HharConfig
 from tff_esn.data.features import extract
 from tff_esn.data.prepare import BadSubjectsError, ChannelRecipe, FeatureRecipe, prepare, prepare_hhar
+from tff_esn.data.recording import Recording, Signal
 from tff_esn.data.study import open_study
 from tff_esn.data.synthetic.hhar import write_hhar
 from tff_esn.errors import DataError
@@ -107,6 +108,32 @@ def test_a_damaged_cache_entry_is_made_anew(generated: Path, cache: Cache) -> No
 def test_unknown_subjects_are_refused(generated: Path, cache: Cache) -> None:
     with pytest.raises(DataError, match="no subject S9; expected subjects out of S2, S3, S4"):
         prepare(open_study(generated), RECIPE, subjects=["S9"], cache=cache)
+
+
+class OwnStudy:
+    """A study of one's own: EDA and BVP in `.npz` files."""
+
+    name = "own"
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.subjects = root, ("p1",)
+
+    def files(self, subject: str) -> tuple[Path, ...]:
+        return (self.root / f"{subject}.npz",)
+
+    def read(self, subject: str) -> Recording:
+        (path,) = self.files(subject)
+        arrays = np.load(path)
+        signals = {"wrist/EDA": Signal(arrays["eda"], 4.0), "wrist/BVP": Signal(arrays["bvp"], 64.0)}
+        return Recording(subject, signals, Signal(arrays["codes"], 700.0), path)
+
+
+def test_a_study_of_ones_own_is_prepared_as_the_others_are(generated: Path, tmp_path: Path, cache: Cache) -> None:
+    recording = open_study(generated).read("S2")
+    eda, bvp = (recording.signal(f"wrist/{sensor}").values for sensor in ("EDA", "BVP"))
+    np.savez(tmp_path / "p1.npz", eda=eda, bvp=bvp, codes=recording.codes.values)
+    own = prepare(OwnStudy(tmp_path), RECIPE, cache=cache).load("p1")
+    np.testing.assert_array_equal(own.table.values, extract(recording, CORRECTED.extraction).table.values)
 
 
 def test_hhar_is_read_once(tmp_path: Path, cache: Cache) -> None:

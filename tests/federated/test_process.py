@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from tests.federated.small import EXAMPLES, TRAIN, UNITS, play, small_config, small_study
 from tff_esn.config import FederatedConfig
+from tff_esn.errors import ConfigError
+from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.federation import Federation, ReadoutFederation
 from tff_esn.federated.local import LocalTraining
 from tff_esn.federated.study import FederatedStudy
@@ -293,3 +295,24 @@ def test_fedcurvs_clients_keep_their_messages_as_long_as_the_server_does(tmp_pat
     assert report.left_out == TRAIN
     for found, expected in zip(tf.nest.flatten(after), tf.nest.flatten(before)):
         np.testing.assert_array_equal(found, expected)
+
+
+# ---- An objective of one's own ----
+
+
+def test_an_objective_takes_the_algorithms_place(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    fedprox = small_config(algorithm="fedprox", proximal_strength=0.5)
+
+    def kernel(config: FederatedConfig, objective: ProximalObjective | None = None) -> NDArray:
+        federation = study.program(config, 0, objective).federation
+        return federation.readout(play(federation, 2)[0]).kernel
+
+    own = kernel(small_config(), ProximalObjective(0.5))
+    np.testing.assert_array_equal(own, kernel(fedprox))
+    assert not np.array_equal(own, kernel(small_config()))
+
+
+def test_tffs_own_processes_take_no_objective(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="an objective with engine = 'builtin'; expected engine = 'states'"):
+        small_study(tmp_path).program(small_config(engine="builtin"), 0, ProximalObjective(0.5))

@@ -11,7 +11,20 @@ from typing import NoReturn
 import click
 import typer
 
-from tff_esn.cli import central, data, demo, deploy, discriminate, federate, inspect, reproduce, runs, solve, tune
+from tff_esn.cli import (
+    central,
+    data,
+    demo,
+    deploy,
+    discriminate,
+    errata,
+    federate,
+    inspect,
+    reproduce,
+    runs,
+    solve,
+    tune,
+)
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
 from tff_esn.errors import TffEsnError
@@ -45,6 +58,8 @@ app = typer.Typer(
     [cyan]tff-esn tune /path/to/WESAD[/cyan]           model selection over Table 6.1, then Table 6.3
 
     [cyan]tff-esn reproduce primal-phase --data /path/to/WESAD[/cyan]    tables and figures beside the printed numbers
+
+    [cyan]tff-esn errata[/cyan]                        what is wrong in the documents, each with evidence
     """,
 )
 app.add_typer(data.app, name="data")
@@ -59,6 +74,7 @@ for command in (
     solve.solve,
     tune.tune,
     reproduce.reproduce,
+    errata.errata,
     deploy.export,
     deploy.predict,
 ):

@@ -1,7 +1,9 @@
 """Federated Intrinsic Plasticity (De Caro et al. 2022): federated averaging of a reservoir's gains and biases.
 
-Clients that adapt the same reservoir to their own data send its gains and biases, the server averages them
-by number of sequences (Algorithm 1). The readout is IncFed's, on the reservoir adapted.
+    g_{t+1} = sum_c (n_c / n) g^c_{t+1},  b_{t+1} = sum_c (n_c / n) b^c_{t+1}         (FedIP paper, Algorithm 1, line 9)
+
+with g^c, b^c what E epochs of intrinsic plasticity on client c's own data make of g_t, b_t (eqs. 2-3; the rule is in
+`tff_esn.reservoir.plasticity`), and n_c its number of sequences. The readout is IncFed's, on the reservoir adapted.
 """
 
 from __future__ import annotations

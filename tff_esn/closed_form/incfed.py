@@ -1,7 +1,11 @@
 """Incremental Federated Learning (Bacciu et al. 2021; FedRR in later papers), and what it is compared with.
 
-Clients send A_c = Y_c S_c^T and B_c = S_c S_c^T, the server adds them and solves W = A (B + lambda I)^-1:
-the readout that all the data in one place would give.
+    A_c = Y_c S_c^T,  B_c = S_c S_c^T                   at client c        (IncFed paper, eqs. 6-7; thesis eq. B.2)
+    A = sum_c A_c,  B = sum_c B_c                       at the server      (eqs. 8-9; B.3)
+    W = A (B + lambda I)^-1                                                (eq. 10; B.4)
+
+is the readout that all the data in one place would give (eq. 3). What it is compared with averages readouts that
+each client solves for itself, W = sum_c (N_c / N) W_c (eqs. 4-5, whose printed weights are 1 / N_c).
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Partial IncFed (thesis appendix B): each client sends the columns of A and B of k of its units."""
+"""Partial IncFed (thesis appendix B): each client sends the columns of A and B of k of its units.
+
+    I_c = B_c 1                                         importance of each unit         (eq. B.15)
+    A*_c = A_c diag(1_S),  B*_c = B_c diag(1_S)         S: k units                      (eq. B.16)
+    W = (sum_c A*_c) (sum_c B*_c + lambda I)^-1                                         (eqs. B.17 and B.4)
+
+alpha k units of S by importance, the others by chance; k = (150 / |C| / 100) N_x (section B.4). The summed B is not
+symmetric and is solved as a general system.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """Partial Federated Ridge Regression (De Caro et al. 2023): A whole, of B the diagonal and some units' block.
 
+    I_i = sum_j B_ij^2, scaled to [0, 1]                importance of each unit         (pFedRR paper, eq. 5)
+    S = {i : I_i > 1 - tau}                             the units a client tells about
+    B*_c = B_c (.) (M_S + I)                            M_S: 1 between units of S       (eq. 2)
+    W = (sum_c A_c) (sum_c B*_c + lambda I)^-1
+
 Also what its conclusions name as future work: a policy between importance and chance; and one that sends
 the leading eigenvectors of B instead of units.
 """

@@ -1,4 +1,9 @@
-"""Ridge regression of one-hot labels on states."""
+"""Ridge regression of one-hot labels on states (Hoerl and Kennard 1970; thesis eq. 2.19).
+
+    W = Y S^T (S S^T + lambda I)^-1
+
+with states about their mean, so that the bias is not penalised.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Which units a client tells the server about.
 
+    B 1                        importance in Partial IncFed (Di Mauro 2022, thesis eqs. B.12 and B.15)
+    sum_j B_ij^2               importance in pFedRR (De Caro et al. 2023, eq. 5), with the threshold 1 - tau
+
 Chance enters as `order`, a random permutation of the units that belongs to the client, so that a choice
 is the same wherever it is computed.
 """

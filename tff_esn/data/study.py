@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Union
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,30 @@ from tff_esn.data.recording import Recording, Signal
 from tff_esn.data.wesad import BASELINE, CODES, STRESS_CODE, WesadStudy
 from tff_esn.errors import DataError
 
-Study = Union[WesadStudy, E4Study]
+
+class Study(Protocol):
+    """Recordings on disk, one a subject. A study of one's own has the same."""
+
+    @property
+    def name(self) -> str:
+        """What kind of study it is."""
+
+    @property
+    def root(self) -> Path:
+        """Its folder."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Names of the subjects, in order."""
+
+    def files(self, subject: str) -> tuple[Path, ...]:
+        """What a subject's recording is read from: their content is part of the cache's keys."""
+
+    def read(self, subject: str) -> Recording:
+        """Reads one subject."""
 
 
-def open_study(root: Path, labels: Path | None = None) -> Study:
+def open_study(root: Path, labels: Path | None = None) -> WesadStudy | E4Study:
     """Recognises WESAD's pickles or a folder of E4 folders, in that order.
 
     Args:

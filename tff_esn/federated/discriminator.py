@@ -1,5 +1,8 @@
 """A network that tells updates of clients with noisy inputs from those of others (thesis chapter 4, section 6.1).
 
+Two dense layers with dropout and a sigmoid (Figure 6.2) judge an update d = w_k - w_t; thesis Algorithms 3 and 4 then
+average over all drawn clients, with d = 0 for those it rejects, or, as meant, over those it accepts.
+
 It learns from subjects who take no other part: from each of them as it is, and with noise on its inputs.
 """
 

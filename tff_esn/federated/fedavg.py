@@ -1,4 +1,14 @@
-"""FedAvg (McMahan et al. 2017, thesis Algorithm 1) and FedProx (Li et al. 2020): a client's objective."""
+"""FedAvg (McMahan et al. 2017, thesis Algorithm 1) and FedProx (Li et al. 2020): a client's objective.
+
+In round t each drawn client k starts from the server's w_t and minimises
+
+    F_k(w) + mu / 2 |w - w_t|^2          mu = 0: FedAvg (thesis eq. 2.12); mu > 0: FedProx (Li et al. 2020, eq. 2)
+
+to w_k with its own optimizer; the server then steps along the mean of the updates (Reddi et al. 2021, thesis
+section 6.2), which with a server rate of 1 is FedAvg's mean of the clients' weights:
+
+    w_{t+1} = w_t + eta_server sum_k (n_k / sum_j n_j) (w_k - w_t),        k and j over the clients drawn
+"""
 
 from __future__ import annotations
 

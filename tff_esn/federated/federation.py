@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, Union
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +18,7 @@ from tff_esn.federated.clients import ClientFiles
 from tff_esn.federated.defences import Rule
 from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.fedcurv import CurvatureObjective
-from tff_esn.federated.local import Client, Diagnostics, LocalWork
+from tff_esn.federated.local import Client, Diagnostics, LocalWork, Objective
 from tff_esn.federated.process import ServerState, build_readout_process
 from tff_esn.model.readout import Readout
 from tff_esn.model.training import check_class_weight
@@ -90,6 +90,7 @@ def build_federation(
     seed: int,
     reservoirs: Sequence[ReservoirWeights] | None = None,
     rule: Rule | None = None,
+    objective: Objective | None = None,
 ) -> Federation:
     """The federation of a configuration.
 
@@ -101,6 +102,7 @@ def build_federation(
         seed: Seed of the examples' orders.
         reservoirs: The clients' own, for the engine `graph`.
         rule: How the server judges updates, if it does.
+        objective: What clients minimise beside their loss, hashable; None for that of the algorithm.
     """
     engine, readout = engine_of(config), config.readout
     assert readout is not None and config.fedcurv is not None
@@ -117,7 +119,9 @@ def build_federation(
         weighting="uniform" if uniform else "examples",
     )
     if engine == "states" or config.algorithm == "fedcurv":
-        return ReadoutFederation(config, files, work, start, seed, reservoirs, rule)
+        return ReadoutFederation(config, files, work, start, seed, reservoirs, rule, objective or _objective(config))
+    if objective is not None:
+        raise ConfigError(f"an objective with engine = {engine!r}; expected engine = 'states'")
     defended = config.defence is not None and config.defence.kind != "none"
     if defended or (config.attack is not None and config.attack.kind not in ON_DATA):
         raise ConfigError(f"an attack on updates or a defence with engine = {engine!r}; expected engine = 'states'")
@@ -165,9 +169,10 @@ class ReadoutFederation(_OnFiles):
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
         rule: Rule | None,
+        objective: Objective,
     ) -> None:
         super().__init__(files, work, config.attack, seed)
-        self.objective = _objective(config)
+        self.objective = objective
         self._config, self._start = config, start
         features = None if reservoirs is None else _InGraph(tuple(reservoirs), files.shape)
         robust = config.defence is not None and config.defence.kind == "tff-robust"
@@ -271,10 +276,7 @@ class _InGraph:
         return layer.states(tf.reshape(values, (-1, *self.shape)), reservoir)
 
 
-_Objective = Union[ProximalObjective, CurvatureObjective]
-
-
-def _objective(config: FederatedConfig) -> _Objective:
+def _objective(config: FederatedConfig) -> Objective:
     if config.algorithm == "fedcurv":
         assert config.fedcurv is not None
         return CurvatureObjective(config.fedcurv)
@@ -291,7 +293,7 @@ def _without_rates(value: Any) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _kept_process(work: LocalWork, objective: _Objective, robust: bool, rule: Rule | None) -> Any:
+def _kept_process(work: LocalWork, objective: Objective, robust: bool, rule: Rule | None) -> Any:
     aggregator = load_tff().learning.robust_aggregator() if robust else None
     return build_readout_process(work, objective, aggregator=aggregator, rule=rule)
 

@@ -147,6 +147,11 @@ class Program:
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
             return asyncio.run(self._run(state_manager, release_managers, check, bar))
 
+    async def run_async(self, description: str = "Rounds") -> tuple[Readout, list[RoundRecord]]:
+        """As `run`, in an event loop that is running already, such as a notebook's."""
+        with deferred_interrupts() as check, progress(description, self.rounds) as bar:
+            return await self._run(None, (), check, bar)
+
     def run_in(self, folder: Path, description: str = "Rounds") -> Readout:
         """Runs in a folder, from where an earlier run in it stopped.
 

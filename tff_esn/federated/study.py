@@ -19,6 +19,7 @@ from tff_esn.federated.clients import (
 from tff_esn.federated.defences import RULES, Rule
 from tff_esn.federated.discriminator import Discriminator, discriminator_for
 from tff_esn.federated.federation import build_federation, engine_of
+from tff_esn.federated.local import Objective
 from tff_esn.federated.rounds import Evaluator, Program
 from tff_esn.model.inputs import ModelInputs
 from tff_esn.model.readout import initial_readout
@@ -39,12 +40,13 @@ class FederatedStudy:
         self._drawn, self._evaluators, self._discriminators = Shared(), Shared(), Shared()
         self._written = Shared(dropped=lambda files: shutil.rmtree(files.folder))
 
-    def program(self, config: FederatedConfig, seed: int) -> Program:
+    def program(self, config: FederatedConfig, seed: int, objective: Objective | None = None) -> Program:
         """The rounds of a configuration, with all that presets decide.
 
         Args:
             config: Its inputs are those of this study.
             seed: Of every random choice: reservoirs, initial readout, noise, orders and drawing.
+            objective: What clients minimise beside their loss; None for that of the configuration's algorithm.
         """
         check_clients(config, self.inputs.split.train)
         classes = len(self.inputs.task.classes)
@@ -58,6 +60,7 @@ class FederatedStudy:
             seed,
             own,
             self._rule(config, seed),
+            objective,
         )
         return Program(
             federation,

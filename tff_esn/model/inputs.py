@@ -102,12 +102,33 @@ def model_inputs(preparation: Preparation, config: InputConfig) -> ModelInputs:
     """Standardised, windowed and normalised features of the split's subjects, in the split's order."""
     split = resolve_split(config.split, preparation.subjects)
     tables = [standardize(preparation.load(subject).table) for subject in split.subjects]
-    window_config = PRESETS[config.preset].windows
-    windows = normalized_windows(tables, window_config)
-    chosen = {subject: own.select(config.features) for subject, own in windows.items()}
+    windows = PRESETS[config.preset].windows
+    return table_inputs(tables, split, TASKS[config.task], windows, config.features, config.reading)
+
+
+def table_inputs(
+    tables: Sequence[FeatureTable],
+    split: ClientSplit,
+    task: Task,
+    windows: WindowConfig,
+    features: Sequence[str] | None = None,
+    reading: str = "window",
+) -> ModelInputs:
+    """The same of any tables.
+
+    Args:
+        tables: One a subject of the split, in its order.
+        split: Who trains, validates and tests.
+        task: The label of each code.
+        windows: Their length and normalisation.
+        features: Columns; None for all.
+        reading: As in `InputConfig`.
+    """
+    cut = normalized_windows(tables, windows)
+    chosen = {subject: own.select(features or own.names) for subject, own in cut.items()}
     standardized = {table.subject: last_steps(table, chosen[table.subject]) for table in tables}
-    series = {table.subject: carried_input(table, chosen[table.subject], window_config) for table in tables}
-    return ModelInputs(chosen, standardized, series, split, config.reading, TASKS[config.task])
+    series = {table.subject: carried_input(table, chosen[table.subject], windows) for table in tables}
+    return ModelInputs(chosen, standardized, series, split, reading, task)
 
 
 def carried_input(table: FeatureTable, windows: Sequences, config: WindowConfig) -> NDArray:

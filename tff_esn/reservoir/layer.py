@@ -1,4 +1,7 @@
-"""The reservoir as a Keras layer, equal to `tfa.layers.ESN` given the same weights."""
+"""The reservoir as a Keras layer, equal to `tfa.layers.ESN` given the same weights.
+
+x(t) = (1 - a) x(t-1) + a tanh(g * (W_in u(t) + W x(t-1)) + b),   x(0) = 0      (Jaeger 2001; thesis def. 2.1.4)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A reservoir's weights, drawn once from a seed and rescaled to a spectral radius."""
+"""A reservoir's weights, drawn once from a seed and rescaled to a spectral radius.
+
+    x(t) = (1 - a) x(t-1) + a tanh(g * (W_in u(t) + W x(t-1)) + b)      (Jaeger et al. 2007; thesis definition 2.1.4)
+
+has echo states only if rho((1 - a) I + a W) < 1, and on any input if the largest singular value of W is below 1
+(Jaeger 2001); `tff_esn.reservoir.diagnostics` tells both. Gains g and biases b are those of intrinsic plasticity.
+"""
 
 from __future__ import annotations
 
