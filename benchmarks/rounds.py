@@ -41,7 +41,7 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ensure_wesad(cache.folder)
     config = settled(FederatedConfig())
     assert config.readout is not None
-    inputs, _ = Source(folder, cache.folder).inputs(config.inputs)
+    inputs = Source(folder, cache.folder).inputs(config.inputs)
     with cache.scratch() as scratch:
         study = FederatedStudy(inputs, scratch)
         programs = {
