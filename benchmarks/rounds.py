@@ -27,7 +27,7 @@ from tff_esn.federated.federation import ReadoutFederation
 from tff_esn.federated.local import Client, LocalTraining
 from tff_esn.federated.rounds import Program
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.federated.sweep import Source
+from tff_esn.model.source import Source
 from tff_esn.model.training import Weights
 from tff_esn.presets import settled
 

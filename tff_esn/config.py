@@ -477,6 +477,7 @@ class AboutConfig:
 
     Attributes:
         document: Whose tables it makes; `beyond` for what no document has.
+        order: Its place among the document's runs.
         covers: The tables and figures.
         takes: What it takes to run it, beside the study's recordings.
         claimed: What the document says.
@@ -488,6 +489,7 @@ class AboutConfig:
     """
 
     document: Literal["thesis", "incfed", "fedip", "pfedrr", "beyond"] = "beyond"
+    order: int = 0
     covers: tuple[str, ...] = ()
     takes: str = ""
     claimed: str = ""

@@ -176,7 +176,8 @@ def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optio
         )
     planned = {plan.run.name: plan for plan in plans}
     for document, title in DOCUMENTS.items():
-        for run in (run for run in runs if run.about.document == document):
+        own = [run for run in runs if run.about.document == document]
+        for run in sorted(own, key=lambda run: run.about.order):
             covers = f"{title}: {', '.join(run.about.covers)}; takes {run.about.takes}".removesuffix("; takes ")
             plan = planned.get(run.name)
             done = f"{len(plan.kept)}/{len(plan.tasks)}" if plan else ""

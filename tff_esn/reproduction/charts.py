@@ -48,7 +48,8 @@ def chart(figure: ResultFigure, preset: str | None, legend: bool = True) -> dict
     if figure.log_x:
         x["axis"] = {"format": "~s", "tickCount": 5}
     y: dict[str, Any] = {"field": "y", "type": "quantitative", "title": figure.y or None}
-    y["scale"] = {"zero": False} if figure.y_range is None else {"domain": list(figure.y_range)}
+    bars = any(one.mark == "bar" for one in figure.series)
+    y["scale"] = {"zero": bars} if figure.y_range is None else {"domain": list(figure.y_range)}
     limits = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": {**colour, "legend": None}}
     lines = {"x": x, "y": y, "color": colour, "strokeDash": dash}
     tooltip = [
@@ -57,7 +58,10 @@ def chart(figure: ResultFigure, preset: str | None, legend: bool = True) -> dict
         {"field": "y", "title": figure.y or " "},
     ]
     layers = {
-        "bar": {"mark": {"type": "bar", "opacity": 0.55}, "encoding": {"x": x, "y": _from_zero(y), "color": colour}},
+        "bar": {
+            "mark": {"type": "bar", "opacity": 0.55},
+            "encoding": {"x": x, "y": {**y, "stack": None}, "color": colour},
+        },
         "band": {"mark": {"type": "area", "opacity": 0.13}, "encoding": limits},
         "line": {"mark": {"type": "line", "strokeWidth": 1.7}, "encoding": lines},
         "level": {"mark": {"type": "line", "strokeWidth": 1.2}, "encoding": lines},
@@ -71,7 +75,8 @@ def chart(figure: ResultFigure, preset: str | None, legend: bool = True) -> dict
     marks |= {"band"} if any(one.low for one in figure.series) else set()
     wanted = {"band": "datum.banded"}
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "background": "transparent",
         "params": [{"name": "preset", "value": preset}, {"name": "hidden", "value": []}],
         "data": {"values": [_values(one) for one in figure.series]},
         "transform": [
@@ -137,7 +142,3 @@ def _values(series: Series) -> dict[str, Any]:
     low, high = series.low or series.y, series.high or series.y
     facts = {"panel": series.panel, "name": series.name, "preset": series.preset, "mark": series.mark}
     return {**facts, "banded": bool(series.low), "x": series.x, "y": series.y, "low": low, "high": high}
-
-
-def _from_zero(y: dict[str, Any]) -> dict[str, Any]:
-    return {**y, "scale": {**y["scale"], "zero": True}, "stack": None}

@@ -27,7 +27,7 @@ def reproduction_page(results: Sequence[RunResult]) -> str:
     """For each document: what was claimed, what came out, and why they differ."""
     blocks = [_HEAD, _summary(results)]
     for name, title in DOCUMENTS.items():
-        own = [result for result in results if result.about.document == name]
+        own = [result for result in in_order(results) if result.about.document == name]
         if own:
             source = reported()["source"].get(name)
             blocks += [f"## {title}\n", *([f"{source}\n"] if source else [])]

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from tff_esn.evaluation.reported import reported
 from tff_esn.files import atomic_write
 from tff_esn.reproduction.charts import chart, styles, write_figure
-from tff_esn.reproduction.exports import notes_of, write_table
+from tff_esn.reproduction.exports import GENERATED, notes_of, write_table
 from tff_esn.reproduction.result import (
     DEVIATIONS,
     PRINTED,
@@ -214,13 +214,14 @@ def _cell_html(cell: dict[str, Any]) -> Markup:
         name for name, wanted in ((cell["stands"], cell["stands"] != "unknown"), ("first", cell["first"])) if wanted
     ]
     parts = [str(escape(cell["value"]))]
-    if cell["deviation"]:
-        parts.append(f'<span class="std">± {escape(cell["deviation"])}</span>')
     if cell["single"]:
         parts.append(f'<span title="a single class in {cell["single"]} seeds">†</span>')
         parts.append('<span class="sr">answers with a single class</span>')
     if cell["stands"] != "unknown":
         parts.append(f'<span class="sign" aria-hidden="true">{SIGNS[cell["stands"]]}</span>')
+    if cell["deviation"]:
+        parts.append(f'<span class="std">± {escape(cell["deviation"])}</span>')
+    if cell["stands"] != "unknown":
         parts.append(f'<span class="sr">{WORDS[cell["stands"]]}</span>')
     attribute = f' class="{" ".join(names)}"' if names else ""
     return Markup(f"<td{attribute}>{' '.join(parts)}</td>")
@@ -257,15 +258,15 @@ def _alternative(figure: ResultFigure) -> str:
 
 def _lead(results: Sequence[RunResult]) -> str:
     tables, figures = (sum(len(getattr(result, name)) for result in results) for name in ("tables", "figures"))
-    return f"{tables} tables and {figures} figures, made again. {came_out(results)}"
+    return f"Tables made again: {tables}; figures: {figures}. {came_out(results)}"
 
 
 def _warnings(results: Sequence[RunResult]) -> list[str]:
     warnings = []
     generated = [result for result in results if result.provenance.generated]
     if generated:
-        which = "All" if len(generated) == len(results) else ", ".join(result.name for result in generated)
-        warnings.append(f"{which}: generated subjects. These are not the study's numbers.")
+        some = "" if len(generated) == len(results) else f" ({', '.join(result.name for result in generated)})"
+        warnings.append(f"{GENERATED}{some}")
     if any(result.provenance.quick for result in results):
         warnings.append(
             "A quick look: few rounds or trials, one seed. The numbers show that it works, not what it is worth."
@@ -283,4 +284,4 @@ def _bundle() -> str:
 
 def _in_script(text: str) -> str:
     """Text that cannot end the script element it stands in."""
-    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
+    return re.sub(r"<(?=/script|!--)", r"\\u003c", text, flags=re.IGNORECASE)

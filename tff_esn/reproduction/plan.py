@@ -40,7 +40,7 @@ class Work(Protocol):
         """Tables and figures, of the results by key."""
 
 
-_CONFIGS: Mapping[str, Any] = {
+CONFIGS: Mapping[str, Any] = {
     "statistics": StatisticsConfig,
     "selection": SelectionConfig,
     "central": AssessmentConfig,
@@ -61,9 +61,9 @@ def work_of(run: NamedRun, source: Source, first: int = 0, seeds: int | None = N
         quick: Whether printed numbers stand beside what was cut short.
     """
     kind = run.settings.get("kind", "")
-    if kind not in _CONFIGS:
-        raise ConfigError(f"{run.name}: kind = {kind!r}; expected {', '.join(_CONFIGS)}")
-    config = from_mapping(_CONFIGS[kind], run.settings, run.name)
+    if kind not in CONFIGS:
+        raise ConfigError(f"{run.name}: kind = {kind!r}; expected {', '.join(CONFIGS)}")
+    config = from_mapping(CONFIGS[kind], run.settings, run.name)
     chosen = range(first, first + seeds_of(config, seeds))
     # Imported here, since TensorFlow takes its time and not every kind needs it.
     if kind == "statistics":

@@ -27,9 +27,9 @@ PRINTED = "printed"
 DEVIATIONS = 2.0
 HEADINGS = {
     "accuracy": "accuracy",
-    "balanced_accuracy": "balanced acc.",
+    "balanced_accuracy": "bal. acc.",
     "auroc": "AUROC",
-    "average_precision": "avg. precision",
+    "average_precision": "avg. prec.",
     "mcc": "MCC",
     "f1_stress": "F1 stress",
 }

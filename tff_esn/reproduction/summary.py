@@ -57,8 +57,8 @@ def headlines(result: RunResult) -> list[HeadlineNumber]:
 
 
 def in_order(results: Sequence[RunResult]) -> list[RunResult]:
-    """Document by document."""
-    return [result for name in DOCUMENTS for result in results if result.about.document == name]
+    """Document by document, each in its own order."""
+    return sorted(results, key=lambda one: (list(DOCUMENTS).index(one.about.document), one.about.order, one.name))
 
 
 def beside(own: Number | None, printed: Number | None, column: Column) -> str:

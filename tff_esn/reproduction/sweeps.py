@@ -19,6 +19,7 @@ from tff_esn.federated.report import NAMES, majority_of, model_name, printed_sco
 from tff_esn.federated.rounds import Evaluator
 from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, scores_from, tasks_of
 from tff_esn.model.source import Source
+from tff_esn.presets import PRESETS
 from tff_esn.reproduction.result import (
     HEADINGS,
     SHOWN_METRICS,
@@ -124,7 +125,8 @@ class SweepResults:
     @property
     def presets(self) -> tuple[str, ...]:
         """Those that were run."""
-        return tuple(dict.fromkeys(cell.config.preset for cell in self.results))
+        found = {cell.config.preset for cell in self.results}
+        return tuple(preset for preset in PRESETS if preset in found)
 
     def shown(self) -> tuple[list[ResultTable], list[ResultFigure]]:
         """All tables and figures that the configuration names."""
@@ -134,7 +136,8 @@ class SweepResults:
             for figure in self.config.figures
             for chosen in product(*(self.config.grid[key] for key in figure.each))
         ]
-        return [*(self.table(table) for table in self.config.tables), *pivots], figures
+        # A quick look's grid may lack what a figure shows.
+        return [*(self.table(table) for table in self.config.tables), *pivots], [one for one in figures if one.series]
 
     def table(self, table: SweepTable) -> ResultTable:
         """The last round's scores: the majority class, then every setting."""
@@ -214,7 +217,9 @@ class SweepResults:
         series: list[Series] = []
         above, below = "test accuracy", "clients of a round"
         for preset in self.presets:
-            result = next(iter(self._chosen({**figure.where, "preset": preset}).values()))
+            result = next(iter(self._chosen({**figure.where, "preset": preset}).values()), None)
+            if result is None:
+                continue
             drawn, fake, rejected, _ = result.judged.T
             rounds = np.arange(1, len(drawn) + 1)
             series += [
