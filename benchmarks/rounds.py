@@ -27,7 +27,7 @@ from tff_esn.federated.federation import ReadoutFederation
 from tff_esn.federated.local import Client, LocalTraining
 from tff_esn.federated.rounds import Program
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.federated.sweep import Source
+from tff_esn.model.source import Source
 from tff_esn.presets import settled
 
 REPETITIONS = 7
@@ -40,7 +40,7 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ensure_wesad(cache.folder)
     config = settled(FederatedConfig())
     assert config.readout is not None
-    inputs, _ = Source(folder, cache.folder).inputs(config.inputs)
+    inputs = Source(folder, cache.folder).inputs(config.inputs)
     with cache.scratch() as scratch:
         study = FederatedStudy(inputs, scratch)
         programs = {

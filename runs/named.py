@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tff_esn.config import read_toml
+from tff_esn.config import AboutConfig, from_mapping, merged, read_toml
 from tff_esn.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class NamedRun:
+    """A run as its file describes it.
+
+    Attributes:
+        name: Its file's, without the ending.
+        about: What it is to its reader.
+        settings: What is run; its `kind` says which configuration that is.
+    """
+
+    name: str
+    about: AboutConfig
+    settings: dict[str, Any]
 
 
 def run_names() -> list[str]:
@@ -16,11 +32,22 @@ def run_names() -> list[str]:
     return sorted(file.name[:-5] for file in files if file.name.endswith(".toml") and file.name != "demo.toml")
 
 
-def load_run(name: str) -> dict[str, Any]:
-    """A run by its name, or a TOML file of the user's by its path."""
+def load_run(name: str, quick: bool = False) -> NamedRun:
+    """A run by its name, or a TOML file of the user's by its path.
+
+    Args:
+        name: The name, or the path.
+        quick: Whether what `[quick]` changes is changed, for a first look.
+    """
     if name in run_names():
         with resources.as_file(resources.files(__package__) / f"{name}.toml") as path:
-            return read_toml(path)
-    if name.endswith(".toml"):
-        return read_toml(Path(name))
-    raise ConfigError(f"no run {name!r}; expected {', '.join(run_names())} or a .toml file")
+            described = read_toml(path)
+    elif name.endswith(".toml"):
+        described = read_toml(Path(name))
+    else:
+        raise ConfigError(f"no run {name!r}; expected {', '.join(run_names())} or a .toml file")
+    about = from_mapping(AboutConfig, described.pop("about", {}), name)
+    shorter = described.pop("quick", {})
+    return NamedRun(
+        Path(name).stem if name.endswith(".toml") else name, about, merged(described, shorter if quick else {})
+    )

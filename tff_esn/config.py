@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PositiveInt = Annotated[int, Field(gt=0)]
+PresetName = Literal["thesis", "corrected"]
 Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
 FEATURES = get_args(Feature)
 
@@ -178,7 +179,7 @@ class InputConfig:
         split: Name of the split, or its lists of subjects.
     """
 
-    preset: Literal["thesis", "corrected"] = "thesis"
+    preset: PresetName = "thesis"
     hrv_window: PositiveFloat = 25.0
     features: tuple[Feature, ...] = ("pEDA",)
     reading: Literal["window", "carried"] = "window"
@@ -346,7 +347,7 @@ class FederatedConfig:
     """
 
     algorithm: GradientAlgorithm = "fedavg"
-    preset: Literal["thesis", "corrected"] = "thesis"
+    preset: PresetName = "thesis"
     engine: Optional[Literal["states", "builtin", "graph"]] = None
     inputs: InputConfig = InputConfig()
     reservoir: ReservoirConfig = ReservoirConfig(kind="tfa", recurrent_connectivity=0.1)
@@ -454,26 +455,143 @@ class SweepConfig:
 
 
 @dataclass(frozen=True, config=_strict)
+class Headline:
+    """A number of a run that stands for it in the summary.
+
+    Attributes:
+        claim: What the number is.
+        table: Name of the run's table that holds it.
+        row: Label of its row.
+        column: Name of its column.
+    """
+
+    claim: str
+    table: str
+    row: str
+    column: str
+
+
+@dataclass(frozen=True, config=_strict)
+class AboutConfig:
+    """What a named run is to its reader: the `[about]` of `runs/*.toml`.
+
+    Attributes:
+        document: Whose tables it makes; `beyond` for what no document has.
+        order: Its place among the document's runs.
+        covers: The tables and figures.
+        takes: What it takes to run it, beside the study's recordings.
+        claimed: What the document says.
+        why: Why ours differs, where it does.
+        notes: What a reader must know of the printed numbers, each a sentence; the errata have the evidence.
+        headlines: Its numbers in the summary.
+        study: Whose recordings it needs.
+        cell_seconds: What one part of it took on one processor, for estimates before anything was measured.
+    """
+
+    document: Literal["thesis", "incfed", "fedip", "pfedrr", "beyond"] = "beyond"
+    order: int = 0
+    covers: tuple[str, ...] = ()
+    takes: str = ""
+    claimed: str = ""
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    headlines: tuple[Headline, ...] = ()
+    study: Literal["wesad", "hhar"] = "wesad"
+    cell_seconds: PositiveFloat = 5.0
+
+
+@dataclass(frozen=True, config=_strict)
+class StatisticsConfig:
+    """Tables 5.1 to 5.3 of a study's features.
+
+    Attributes:
+        split: Whose design set Tables 5.2 and 5.3 count.
+    """
+
+    kind: Literal["statistics"]
+    title: str
+    presets: tuple[PresetName, ...] = ("thesis", "corrected")
+    split: str = "thesis"
+
+
+@dataclass(frozen=True, config=_strict)
+class AssessmentConfig:
+    """The centralised model over seeds, beside its baselines.
+
+    Attributes:
+        settings: Of the model, names as in `CentralConfig`, with dots between the levels.
+        presets: By preset, what it changes.
+        seeds: How many.
+    """
+
+    kind: Literal["central"]
+    title: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    presets: dict[PresetName, dict[str, Any]] = field(default_factory=lambda: {"thesis": {}, "corrected": {}})
+    seeds: PositiveInt = 3
+
+
+@dataclass(frozen=True, config=_strict)
+class SelectionConfig:
+    """A search of KerasTuner over a space.
+
+    Attributes:
+        spaces: By name of a row of the documents' table of what was selected, the space.
+        printed: By the same names, where in `reported.json` the printed selection is.
+        names: What that calls the settings.
+        score: What that calls the best validation score.
+        objective: Validation score that is sought.
+        shards: Settings for whose values the search is done apart, so that parts run side by side.
+        trials: In each of these parts; None for the whole of a finite space.
+        presets: Features of the searches by gradients.
+        channels: Raw channels of the others.
+    """
+
+    kind: Literal["selection"]
+    title: str
+    spaces: dict[str, str]
+    printed: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    score: Optional[str] = None
+    objective: str = "f1_micro"
+    shards: tuple[str, ...] = ()
+    trials: Optional[PositiveInt] = None
+    presets: tuple[PresetName, ...] = ("thesis",)
+    channels: ChannelConfig = ChannelConfig()
+
+
+@dataclass(frozen=True, config=_strict)
+class JudgeConfig:
+    """The discriminator's own scores, over seeds.
+
+    Attributes:
+        settings: Names as in `FederatedConfig`, with dots between the levels.
+        presets: Whose training.
+        trials: Networks that KerasTuner tries, for each preset.
+        seeds: How many.
+    """
+
+    kind: Literal["discriminator"]
+    title: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    presets: tuple[PresetName, ...] = ("thesis", "corrected")
+    trials: PositiveInt = 30
+    seeds: PositiveInt = 3
+
+
+@dataclass(frozen=True, config=_strict)
 class DemoConfig:
-    """What `tff-esn demo` generates and prepares.
+    """What `tff-esn demo` generates and runs.
 
     Attributes:
         subjects: Number of generated subjects.
         minutes: Length of each recording.
-        preset: `thesis` or `corrected`.
-        hrv_window: As in `ExtractionConfig`.
-        split: Name of the split into clients.
-        seeds: Seeds of the central model.
-        rounds: Rounds of the federated ones.
+        runs: Named runs, each in its quick form.
     """
 
     subjects: PositiveInt
     minutes: PositiveFloat
-    preset: Literal["thesis", "corrected"]
-    hrv_window: PositiveFloat
-    split: str
-    seeds: PositiveInt
-    rounds: PositiveInt
+    runs: tuple[str, ...]
 
 
 def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
@@ -612,6 +730,7 @@ class ClosedFormConfig:
         precision: Of states and products; sums and solutions are in float64.
         wire: Of values in messages.
         preset: As printed or as meant: `tff_esn.presets.CLOSED_FORMS`.
+        presets: Those that a named run shows side by side.
     """
 
     title: str
@@ -627,4 +746,5 @@ class ClosedFormConfig:
     train_scores: bool = False
     precision: Literal["float32", "float64"] = "float32"
     wire: Literal["float32", "float64"] = "float64"
-    preset: Literal["thesis", "corrected"] = "corrected"
+    preset: PresetName = "corrected"
+    presets: tuple[PresetName, ...] = ("thesis", "corrected")

@@ -47,3 +47,16 @@ def progress(description: str, total: float) -> Iterator[Bar]:
                 display.update(task, advance=amount, note=note)
 
         yield _Bar()
+
+
+def size_text(number: float) -> str:
+    """A number of bytes to read.
+
+    >>> size_text(1_234_567)
+    '1.23 MB'
+    """
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} GB"

@@ -14,7 +14,7 @@ from typing import Callable, TypeVar, Union
 
 from threadpoolctl import threadpool_limits
 
-from tff_esn.console import progress
+from tff_esn.console import console, progress
 from tff_esn.errors import ConfigError, TffEsnError
 
 Item = TypeVar("Item")
@@ -77,6 +77,7 @@ def _in_processes(
 def _start_worker(lifeline: Connection) -> None:
     # Ctrl-C reaches the whole process group; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    console.quiet = True  # The parent's bar tells of all workers.
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tomli
 
 from tff_esn.cache import Cache
 from tff_esn.closed_form.engine import tff_readout
@@ -15,15 +14,16 @@ from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, 
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.leakage import budget_table, private_accuracies
 from tff_esn.closed_form.messages import message_bytes
-from tff_esn.closed_form.report import printed_numbers, result_table, size_text, threshold_table
+from tff_esn.closed_form.report import printed_numbers, result_table, threshold_table
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
 from tff_esn.config import ClosedFormConfig, PlasticityConfig, from_mapping
+from tff_esn.console import size_text
 from tff_esn.data.synthetic.hhar import write_hhar
 from tff_esn.data.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.runs.named import load_run, run_names
 
-RUNS = Path(__file__).parents[2] / "runs"
 RESERVOIR = {"units": 20, "leaking_rate": 0.5, "input_scaling": 0.5}
 
 
@@ -159,15 +159,14 @@ def test_little_noise_changes_little_and_much_noise_much(clients: Clients) -> No
 
 def test_every_run_definition_is_a_table_there_is() -> None:
     checked = 0
-    for path in RUNS.glob("*.toml"):
-        values = tomli.loads(path.read_text())
-        if values.get("kind") != "closed-form":
+    for name in run_names():
+        run = load_run(name)
+        if run.settings["kind"] != "closed-form":
             continue
-        table = from_mapping(ClosedFormConfig, values, path.name)
-        outcome = TableResult(table, (), {}, 4)
-        printed = printed_numbers(outcome, "hhar" if "hhar" in path.name else "wesad")
-        names = {name for row in printed.values() for name in row}
-        assert {method.name for method in table.methods} & names, path.name
+        table = from_mapping(ClosedFormConfig, run.settings, name)
+        printed = printed_numbers(TableResult(table, (), {}, 4), run.about.study)
+        names = {method for row in printed.values() for method in row}
+        assert {method.name for method in table.methods} & names, name
         checked += 1
     assert checked >= 10
 

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +10,14 @@ import numpy as np
 import pytest
 
 from tests.federated.small import small_config, small_inputs
-from tff_esn.config import AttackConfig, SweepConfig, SweepPivot, SweepTable, from_mapping
+from tff_esn.config import AttackConfig, SweepConfig, from_mapping
 from tff_esn.data.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
 from tff_esn.federated import sweep as module
 from tff_esn.federated.report import model_name, printed_scores
-from tff_esn.federated.results import SweepResults, setting
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.federated.sweep import Cell, CellResult, Source, cells_of, detection, run_cell, run_cells
-from tff_esn.runs.named import load_run, run_names
+from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, run_cell, run_cells
+from tff_esn.model.source import Source
 
 SWEEP: dict[str, Any] = {
     "kind": "federated",
@@ -56,21 +49,6 @@ def test_a_grid_is_every_combination_with_what_presets_change() -> None:
         cells_of(replace(sweep, grid={"server_learning_rate": [0.0]}), range(1), "small")
     with pytest.raises(ConfigError, match="small: roundz = 3: Unexpected keyword argument"):
         cells_of(replace(sweep, settings={"roundz": 3}), range(1), "small")
-
-
-def test_every_named_run_is_well_formed() -> None:
-    for name in run_names():
-        description = load_run(name)
-        if description["kind"] == "federated":
-            sweep = from_mapping(SweepConfig, description, name)
-            assert cells_of(sweep, [0], name)
-            known = set(sweep.grid)
-            for table in sweep.tables:
-                assert set(table.rows) | set(table.where) <= known, table.name
-            for figure in sweep.figures:
-                assert {figure.columns, *figure.lines, *figure.each, *figure.where} <= known, figure.name
-    with pytest.raises(ConfigError, match="no run 'nothing'; expected appendix-a"):
-        load_run("nothing")
 
 
 @pytest.fixture(scope="module")
@@ -123,39 +101,6 @@ def test_detection_is_counted_over_all_rounds() -> None:
     assert np.isnan(detection([judged((5, 0, 0, 0))])["precision"])
 
 
-def test_tables_pivots_and_curves_hold_what_ran(tmp_path: Path) -> None:
-    study = FederatedStudy(small_inputs(), tmp_path)
-    grid = {"algorithm": ["fedavg", "fedcurv"], "server_learning_rate": [1.0, 0.1]}
-    sweep = from_mapping(SweepConfig, {**SWEEP, "grid": grid}, "small")
-    cells = [
-        Cell(small_config(algorithm=algorithm, server_learning_rate=rate, rounds=2), seed)
-        for algorithm in grid["algorithm"]
-        for rate in grid["server_learning_rate"]
-        for seed in (0, 1)
-    ]
-    results = {cell: run_cell(study, cell) for cell in cells}
-    majority = results[cells[0]].scores
-    sweep_results = SweepResults(sweep, results, {"thesis": majority})
-    rows = sweep_results.table(SweepTable("t", "T", ["algorithm", "server_learning_rate"]), "thesis")
-    assert [row.model for row in rows if row.part == "test"] == [
-        "majority class",
-        "FedAvg-1.0",
-        "FedAvg-0.1",
-        "FedCurv-1.0",
-        "FedCurv-0.1",
-    ]
-    assert all(len(row.scores) == 2 for row in rows if row.model != "majority class")
-    pivot = SweepPivot("p", "P", "algorithm", ["server_learning_rate"], ["balanced_accuracy"])
-    lines = sweep_results.pivot(pivot, "thesis", "balanced_accuracy")
-    assert lines[0] == ["algorithm", "1.0", "0.1"]
-    own = [results[cell].scores["test"].balanced_accuracy for cell in cells[:2]]
-    assert lines[1][1].startswith(f"{np.mean(own):.3f}")
-    curves = list(csv.DictReader(io.StringIO(sweep_results.curves_csv())))
-    assert len(curves) == len(cells) * 3 * 3
-    assert {row["part"] for row in curves} == {"train", "validation", "test"}
-    assert setting(cells[0].config, "attack.kind") is None
-
-
 def test_printed_numbers_stand_beside_what_they_are_about() -> None:
     config = small_config(rounds=78, server_learning_rate=0.1, algorithm="fedcurv")
     assert model_name(config) == "FedCurv-0.1"
@@ -163,38 +108,3 @@ def test_printed_numbers_stand_beside_what_they_are_about() -> None:
     assert printed_scores(config, "validation") == {"accuracy": 0.8878, "f1_micro": 0.8878}
     assert printed_scores(replace(config, reservoirs="different"), "validation")["accuracy"] == 0.8603
     assert printed_scores(config, "train") == printed_scores(replace(config, rounds=3), "test") == {}
-
-
-def test_reproduce_as_a_user_runs_it(source: Source, tmp_path: Path) -> None:
-    toml = tmp_path / "small.toml"
-    toml.write_text(
-        'kind = "federated"\ntitle = "small"\nseeds = 1\n[settings]\nrounds = 2\n"reservoir.units" = 10\n'
-        '"reservoir.kind" = "esn"\n"inputs.preset" = "corrected"\n'
-        '[grid]\nalgorithm = ["fedavg", "fedcurv"]\nreservoirs = ["same"]\n'
-        '[[tables]]\nname = "t"\ntitle = "Mine"\nrows = ["algorithm"]\n'
-        '[[figures]]\nname = "f"\ntitle = "F"\ncolumns = "reservoirs"\nlines = ["algorithm"]\n'
-    )
-    environment = {**os.environ, "TFF_ESN_CACHE": str(source.cache), "TFF_ESN_RUNS": str(tmp_path / "runs")}
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "tff_esn", "reproduce", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
-
-    listed = run("--list")
-    assert "primal-phase" in listed.stdout and "discriminative-phase" in listed.stdout
-    result = run(toml, "--data", source.study, "--jobs", 1)
-    assert result.returncode == 0, result.stderr
-    for text in ("Mine, preset thesis, 1 seeds", "majority", "FedCurv", "not the study's numbers"):
-        assert text in result.stdout
-    (folder,) = (tmp_path / "runs").iterdir()
-    for name in ("curves.csv", "t-thesis.csv", "t-thesis.md", "f-thesis.png"):
-        assert (folder / name).stat().st_size > 0, name
-    assert json.loads((folder / "run.json").read_text())["status"] == "complete"
-    for arguments, complaint in (
-        (("nothing",), "no run 'nothing'; expected"),
-        ((), "no run named; expected some of"),
-        ((toml, "--data", "/nowhere"), "/nowhere: no such folder"),
-    ):
-        refused = run(*arguments)
-        assert refused.returncode == 2
-        assert complaint in refused.stderr and len(refused.stderr.strip().splitlines()) == 1

@@ -24,11 +24,14 @@ def score_rows(outcomes: Sequence[Outcome], printed: bool = True) -> list[ScoreR
     for part in PARTS:
         for name in names:
             scores = [outcome.parts[part] for outcome in outcomes if outcome.model == name]
-            rows.append(ScoreRow(name, part, scores, _printed(part) if printed and name == PRINTED_MODEL else {}))
+            rows.append(
+                ScoreRow(name, part, scores, printed_assessment(part) if printed and name == PRINTED_MODEL else {})
+            )
     return rows
 
 
-def _printed(part: str) -> dict[str, float]:
+def printed_assessment(part: str) -> dict[str, float]:
+    """Table 6.3's numbers of a part, by metric."""
     table, column = reported()["thesis"]["table_6_3"], {"design": "DS", "test": "TS"}[part]
     names = {"accuracy": "accuracy", "f1_micro": "f1_micro", "auroc": "auc"}
     return {metric: table[key][column] for metric, key in names.items()}

@@ -46,7 +46,7 @@ def discriminator(
     from tff_esn.evaluation.metrics import spread
     from tff_esn.evaluation.reported import reported
     from tff_esn.federated.discriminator import train_discriminator, update_examples
-    from tff_esn.federated.sweep import Source
+    from tff_esn.model.source import Source
     from tff_esn.presets import settled
     from tff_esn.store import RunStore, jsonable
     from tff_esn.tuning.discriminator import choose_discriminator
@@ -67,7 +67,8 @@ def discriminator(
     defence = config.defence
     assert defence is not None
     first, cache = settings(context).seed, Cache(settings(context).cache)
-    inputs, content = Source(folder, cache.folder, labels).inputs(config.inputs, jobs)
+    source = Source(folder, cache.folder, labels)
+    inputs, content = source.inputs(config.inputs, jobs), source.content(config.inputs)
     subjects = inputs.split.discriminator
     recorded = {**asdict(config), "study": str(folder), "seeds": seeds, "trials": trials}
     cards = []

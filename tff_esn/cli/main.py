@@ -57,7 +57,7 @@ app = typer.Typer(
 
     [cyan]tff-esn tune /path/to/WESAD[/cyan]           model selection over Table 6.1, then Table 6.3
 
-    [cyan]tff-esn reproduce primal-phase --data /path/to/WESAD[/cyan]    tables and figures beside the printed numbers
+    [cyan]tff-esn reproduce --all --data /path/to/WESAD[/cyan]    every table and figure, and a report of them
 
     [cyan]tff-esn errata[/cyan]                        what is wrong in the documents, each with evidence
     """,
@@ -74,6 +74,7 @@ for command in (
     solve.solve,
     tune.tune,
     reproduce.reproduce,
+    reproduce.report,
     errata.errata,
     deploy.export,
     deploy.predict,

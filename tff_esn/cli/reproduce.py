@@ -1,6 +1,7 @@
-"""`tff-esn reproduce`: tables and figures of the documents, each a named run."""
+"""`tff-esn reproduce`: tables and figures of the documents, each a named run; `tff-esn report`: the page of them."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -8,15 +9,15 @@ import typer
 
 from tff_esn.cli.data import Jobs, Labels
 from tff_esn.cli.options import settings
-from tff_esn.cli.runs import Runs
-from tff_esn.cli.solve import run_closed_form
-from tff_esn.cli.steps import print_scores
 
 if TYPE_CHECKING:
-    from tff_esn.config import SweepConfig
-    from tff_esn.federated.results import SweepResults
-    from tff_esn.federated.sweep import Source
-    from tff_esn.store import Run
+    from tff_esn.cache import Cache
+    from tff_esn.model.source import Source
+    from tff_esn.reproduction.plan import Plan
+    from tff_esn.reproduction.result import RunResult
+    from tff_esn.runs.named import NamedRun
+
+Out = Annotated[Optional[Path], typer.Option(help="Folder of the report.", show_default="report...")]
 
 
 def reproduce(
@@ -24,141 +25,191 @@ def reproduce(
     names: Annotated[
         Optional[list[str]], typer.Argument(metavar="[NAME]...", help="Named runs, or TOML files of your own.")
     ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All named runs.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the named runs and what is left of them, and exit.")
+    ] = False,
     data: Annotated[
-        Optional[Path], typer.Option(help="Folder of the study.", show_default="generated subjects")
+        Optional[list[Path]],
+        typer.Option(
+            help="Folder of a study; may be repeated, for WESAD and for HHAR.", show_default="generated subjects"
+        ),
     ] = None,
     seeds: Annotated[
         Optional[int], typer.Option(min=1, help="Seeds, from --seed on.", show_default="the run's")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the named runs and exit.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look: one seed, few rounds and trials.")] = False,
+    out: Out = None,
     labels: Labels = None,
     jobs: Jobs = None,
-    runs: Runs = None,
 ) -> None:
-    """Run tables and figures of the documents over seeds, beside the printed numbers.
+    """Make tables and figures of the documents again, beside the printed numbers.
 
-    Finished parts are kept: stopped, the same command goes on where it stopped, and with more
-    seeds only these are run. Writes a run folder with tables, curves and figures.
+    Tells what is left to do, does it on all processors, and writes the folder of the report:
+    report.html, and every result, table and figure as files. Finished parts are kept:
+    stopped, the same command goes on where it stopped, and with more seeds only these are run.
     """
     from tff_esn.cache import Cache
-    from tff_esn.closed_form.experiments import load_clients
-    from tff_esn.config import ClosedFormConfig, SweepConfig, from_mapping
     from tff_esn.console import output
-    from tff_esn.data.synthetic.wesad import ensure_wesad
     from tff_esn.errors import ConfigError
-    from tff_esn.federated.sweep import Source
+    from tff_esn.reproduction.exports import summary_table
+    from tff_esn.reproduction.plan import plan_run
     from tff_esn.runs.named import load_run, run_names
 
-    described = {name: load_run(name) for name in (run_names() if list_ else names or [])}
-    if list_:
-        for name, description in described.items():
-            output.print(f"[cyan]{name}[/]  {description['title']}", soft_wrap=True)
-        return
-    if not described:
-        raise ConfigError(f"no run named; expected some of {', '.join(run_names())}, or a .toml file")
+    wanted = run_names() if all_ or (list_ and not names) else names or []
+    if not wanted:
+        raise ConfigError(f"no run named; expected --all, or some of {', '.join(run_names())}, or a .toml file")
+    runs = [load_run(name, quick) for name in wanted]
     cache = Cache(settings(context).cache)
-    folder = data or ensure_wesad(cache.folder, jobs=jobs)
-    for name, description in described.items():
-        if description.get("kind") == "closed-form":
-            chosen = description if seeds is None else {**description, "repetitions": seeds}
-            table = from_mapping(ClosedFormConfig, chosen, name)
-            clients = load_clients(folder, table, cache, labels, jobs)
-            run_closed_form(folder, clients, table, settings(context).seed, runs)
-        else:
-            sweep = from_mapping(SweepConfig, description, name)
-            _sweep(name, sweep, Source(folder, cache.folder, labels), settings(context).seed, seeds, jobs, runs)
+    sources = _sources(runs, data or [], labels, cache, jobs, make=not list_)
+    first, count = settings(context).seed, 1 if quick else seeds
+    if list_:
+        known = [run for run in runs if run.about.study in sources]
+        plans = [plan_run(run, sources[run.about.study], first, count, quick) for run in known]
+        _print_list(runs, plans, jobs)
+        return
+    plans = [plan_run(run, sources[run.about.study], first, count, quick) for run in runs]
+    results = run_plans(plans, out or default_folder(plans), jobs)
+    output.print(summary_table(results))
 
 
-def _sweep(
-    name: str,
-    sweep: "SweepConfig",
-    source: "Source",
-    first: int,
-    seeds: Optional[int],
-    jobs: Optional[int],
-    runs: Optional[Path],
+def report(
+    context: typer.Context,
+    results: Annotated[
+        Optional[Path],
+        typer.Argument(metavar="[RESULTS]", help="Folder of results as JSON.", show_default="those of this version"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
+    docs: Annotated[Optional[Path], typer.Option(help="Markdown file to write instead of the page.")] = None,
 ) -> None:
-    from dataclasses import asdict
+    """Make the page, or the documentation, of results that are there; no data are needed.
+
+    The results come from `tff-esn reproduce`, which writes them to results/ in its folder.
+    """
+    from importlib import resources
 
     from tff_esn.console import console
-    from tff_esn.federated.results import SweepResults, majority_scores
-    from tff_esn.federated.sweep import cells_of, run_cells
-    from tff_esn.store import RunStore
+    from tff_esn.files import atomic_write
+    from tff_esn.reproduction.docs import reproduction_page
+    from tff_esn.reproduction.page import write_report
+    from tff_esn.reproduction.result import read_results
 
-    count = seeds or sweep.seeds
-    cells = cells_of(sweep, range(first, first + count), name)
-    with RunStore(runs).create(
-        "reproduce", {**asdict(sweep), "study": str(source.study), "seeds": count}, first
-    ) as run:
-        results = SweepResults(sweep, run_cells(cells, source, jobs), majority_scores(cells, source))
-        _write(run, results)
-        run.finish({"runs": len(cells)})
-    for table in sweep.tables:
-        for preset in results.presets:
-            title = f"{table.title}, preset {preset}, {count} seeds"
-            print_scores(title, results.table(table, preset), source.study)
-            _print_detections(f"{table.title}: fakes rejected, preset {preset}", results.detections(table, preset))
-    for pivot in sweep.pivots:
-        for preset in results.presets:
-            for metric in pivot.metrics:
-                _print_pivot(f"{pivot.title}: {metric}, preset {preset}", results.pivot(pivot, preset, metric))
-    console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
-
-
-def _write(run: "Run", results: "SweepResults") -> None:
-    from tff_esn.evaluation.figures import draw_judged, draw_panels
-    from tff_esn.evaluation.score_tables import to_csv, to_markdown
-
-    run.write_text("curves.csv", results.curves_csv())
-    for preset in results.presets:
-        for table in results.sweep.tables:
-            rows = results.table(table, preset)
-            to_csv(rows, run.path(f"{table.name}-{preset}.csv"))
-            run.write_text(f"{table.name}-{preset}.md", to_markdown(rows))
-            run.write_json(f"{table.name}-{preset}-detection.json", results.detections(table, preset))
-        for pivot in results.sweep.pivots:
-            for metric in pivot.metrics:
-                lines = results.pivot(pivot, preset, metric)
-                run.write_text(f"{pivot.name}-{metric}-{preset}.csv", "\n".join(map(",".join, lines)) + "\n")
-        for figure in results.sweep.figures:
-            if figure.kind == "judged":
-                shown = results.judged(figure, preset)
-                drawn, fake, rejected, _ = shown.judged.T
-                accuracy = shown.curve("test", "accuracy")
-                title = f"{figure.title}, preset {preset}"
-                path = run.path(f"{figure.name}-{preset}.png")
-                draw_judged(path, title, shown.rounds, accuracy, drawn - rejected, drawn - fake)
-                continue
-            for chosen in results.figures(figure):
-                name = "-".join([figure.name, *map(str, chosen), preset])
-                title = ", ".join([figure.title, *map(str, chosen), f"preset {preset}"])
-                draw_panels(run.path(f"{name}.png"), title, results.panels(figure, preset, chosen), "accuracy")
-
-
-def _print_detections(title: str, detections: dict[str, dict[str, float]]) -> None:
-    from rich.table import Table
-
-    from tff_esn.console import output
-
-    if not detections:
+    with resources.as_file(resources.files("tff_esn.runs") / "results") as committed:
+        found = read_results(results or committed)
+    if docs is not None:
+        with atomic_write(docs) as file:
+            file.write(reproduction_page(found).encode())
+        console.print(f"Written: {docs}", highlight=False, soft_wrap=True)
         return
-    table = Table(title=title, title_justify="left")
-    for heading in ("Model", "Precision", "Recall", "Mean abs. error"):
-        table.add_column(heading, justify="left" if heading == "Model" else "right")
-    for name, values in detections.items():
-        table.add_row(name, *(f"{value:.4f}" for value in values.values()))
-    output.print(table)
+    page, _ = write_report(out, found)
+    console.print(f"Report: {page}", highlight=False, soft_wrap=True)
 
 
-def _print_pivot(title: str, lines: list[list[str]]) -> None:
+def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "list[RunResult]":
+    """Tells the plan, runs it, writes the report with what was in its folder before, and names it."""
+    from tff_esn.console import console
+    from tff_esn.reproduction.page import write_report
+    from tff_esn.reproduction.plan import execute
+    from tff_esn.reproduction.result import read_results
+
+    _print_plan(plans, jobs)
+    results = execute(plans, jobs)
+    named = {result.name for result in results}
+    before = read_results(folder / "results") if (folder / "results").is_dir() else []
+    page, changed = write_report(folder, [*results, *(one for one in before if one.name not in named)])
+    told = "" if changed else " (nothing was left to do)"
+    console.print(f"Report: {page}{told}", highlight=False, soft_wrap=True)
+    return results
+
+
+def default_folder(plans: "Sequence[Plan]") -> Path:
+    """A folder apart for generated subjects and for quick looks, which are nobody's results."""
+    from tff_esn.data.synthetic import is_generated
+
+    generated = any(is_generated(plan.source.study) for plan in plans if plan.run.about.study == "wesad")
+    quick = any(plan.quick for plan in plans)
+    return Path("report" + "-generated" * generated + "-quick" * quick)
+
+
+def _sources(
+    runs: "Sequence[NamedRun]",
+    folders: Sequence[Path],
+    labels: Optional[Path],
+    cache: "Cache",
+    jobs: Optional[int],
+    make: bool,
+) -> "dict[str, Source]":
+    """By kind of study, the user's or a generated one; those not made yet are left out unless `make`."""
+    from tff_esn.data.hhar import is_hhar
+    from tff_esn.data.study import open_study
+    from tff_esn.data.synthetic import is_generated
+    from tff_esn.data.synthetic.hhar import ensure_hhar
+    from tff_esn.data.synthetic.wesad import ensure_wesad
+    from tff_esn.model.source import Source
+
+    sources: dict[str, Source] = {}
+    for folder in folders:
+        kind = "hhar" if is_hhar(folder) else "wesad"
+        if kind == "wesad":
+            open_study(folder, labels)  # Before anything else, whether it is one.
+        sources[kind] = Source(folder, cache.folder, labels)
+    for kind in {str(run.about.study) for run in runs} - set(sources):
+        made = (
+            ensure_hhar(cache.folder, make=make) if kind == "hhar" else ensure_wesad(cache.folder, jobs=jobs, make=make)
+        )
+        if is_generated(made):
+            sources[kind] = Source(made, cache.folder)
+    return sources
+
+
+def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from tff_esn.console import output
+    from tff_esn.reproduction.summary import DOCUMENTS
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for i, heading in enumerate(lines[0]):
-        table.add_column(heading, justify="right" if i else "left")
-    for line in lines[1:]:
-        table.add_row(*line)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("Name", "Covers", "Done", "Left"):
+        table.add_column(
+            heading, justify="right" if heading in ("Done", "Left") else "left", no_wrap=heading != "Covers"
+        )
+    planned = {plan.run.name: plan for plan in plans}
+    for document, title in DOCUMENTS.items():
+        own = [run for run in runs if run.about.document == document]
+        for run in sorted(own, key=lambda run: run.about.order):
+            covers = f"{title}: {', '.join(run.about.covers)}; takes {run.about.takes}".removesuffix("; takes ")
+            plan = planned.get(run.name)
+            done = f"{len(plan.kept)}/{len(plan.tasks)}" if plan else ""
+            table.add_row(f"[cyan]{run.name}", covers, done, _left(plan, jobs) if plan else "")
     output.print(table)
+    if len(plans) < len(runs):
+        output.print("[dim]Nothing is generated yet: --data DIR tells what is left of a study.")
+
+
+def _print_plan(plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
+    from tff_esn.console import console
+    from tff_esn.reproduction.summary import seconds_text
+
+    for plan in plans:
+        left = len(plan.missing)
+        told = f"{left} of {len(plan.tasks)} parts to run, about {_left(plan, jobs)}" if left else "all there"
+        console.print(f"{plan.run.name}: {told}", highlight=False, soft_wrap=True)
+    keys = [task.key for plan in plans for task in plan.missing]
+    if len(plans) > 1 and keys:
+        shared = len(keys) - len(set(keys))
+        seconds = sum(plan.seconds(_processors(jobs)) for plan in plans)
+        told = f"{len(set(keys))} parts in all" + (f" ({shared} shared)" if shared else "")
+        console.print(f"{told}, about {seconds_text(seconds)}", highlight=False, soft_wrap=True)
+
+
+def _left(plan: "Plan", jobs: Optional[int]) -> str:
+    from tff_esn.reproduction.summary import seconds_text
+
+    return seconds_text(plan.seconds(_processors(jobs))) if plan.missing else "-"
+
+
+def _processors(jobs: Optional[int]) -> int:
+    import os
+
+    return jobs or os.cpu_count() or 1

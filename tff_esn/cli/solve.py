@@ -71,11 +71,12 @@ def solve(
     """
     from tff_esn.cache import Cache
     from tff_esn.closed_form.experiments import load_clients
-    from tff_esn.config import ClosedFormConfig, from_mapping, read_toml
+    from tff_esn.config import ClosedFormConfig, from_mapping
     from tff_esn.data.hhar import is_hhar
+    from tff_esn.runs.named import load_run
 
     if config is not None:
-        table = from_mapping(ClosedFormConfig, read_toml(config), str(config))
+        table = from_mapping(ClosedFormConfig, load_run(str(config)).settings, str(config))
     else:
         method: dict[str, Any] = {"name": algorithm, "algorithm": "incfed" if algorithm == "fedip" else algorithm}
         method["reservoir"] = {

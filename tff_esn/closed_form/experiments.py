@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Union
+from typing import Callable, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.cache import Cache
+from tff_esn.cache import Cache, fingerprint
 from tff_esn.closed_form.fedip import AdaptedReservoir, fedip
 from tff_esn.closed_form.incfed import FederatedReadout, Statistics, averaged_readouts, central, incfed
 from tff_esn.closed_form.partial import partial_incfed, random_incfed
 from tff_esn.closed_form.pfedrr import Policy, low_rank, pfedrr, rank_of_same_size
 from tff_esn.closed_form.statistics import client_statistics, ridge_confusions
 from tff_esn.config import ClosedFormConfig, MethodConfig, PlasticityConfig, ReservoirConfig
-from tff_esn.console import Bar, progress
-from tff_esn.data.hhar import is_hhar
-from tff_esn.data.prepare import ChannelRecipe, prepare, prepare_hhar
+from tff_esn.console import progress
+from tff_esn.data.hhar import SENSORS, is_hhar, sensor_file
+from tff_esn.data.prepare import ChannelRecipe, prepare, prepare_hhar, subject_keys
 from tff_esn.data.splits import ClientSplit, named_split
 from tff_esn.data.study import open_study
 from tff_esn.data.tables import ACTIVITY, AFFECT, Task
@@ -32,6 +33,7 @@ from tff_esn.data.windows import Sequences, chunks
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.store import jsonable
 
 #: Algorithms with a threshold tau.
 THRESHOLDED = ("pfedrr", "r-pfedrr", "hybrid", "low-rank")
@@ -144,6 +146,41 @@ def load_clients(
     return Clients({name: chunks(preparation.load(name), task, steps) for name in subjects}, task, config.split)
 
 
+def content_of(root: Path, config: ClosedFormConfig, cache: Cache, labels: Path | None = None) -> str:
+    """A name for what `load_clients` reads, known before any of it is prepared."""
+    if is_hhar(root):
+        files = [root / sensor_file(config.hhar.kind, sensor) for sensor in SENSORS]
+        return fingerprint(jsonable([cache.content_digest(files), config.hhar]))
+    keys = subject_keys(open_study(root, labels), ChannelRecipe(config.channels), cache)
+    return fingerprint(sorted(keys.items()))
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """Methods that share a reservoir, in one repetition."""
+
+    reservoir: ReservoirConfig
+    plasticity: PlasticityConfig | None
+    methods: tuple[MethodConfig, ...]
+    seed: int
+
+
+def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
+    """What of a table can be run apart from the rest."""
+    return [
+        TablePart(reservoir, plasticity, tuple(methods), seed)
+        for seed in seeds
+        for (reservoir, plasticity), methods in _groups(config.methods)
+    ]
+
+
+def run_part(
+    clients: Clients, config: ClosedFormConfig, part: TablePart, tell: Callable[[str], None] = lambda note: None
+) -> list[MethodOutcome]:
+    """Runs the methods of a part; `tell` hears of each share that is done."""
+    return list(_Group(clients, config, part.reservoir, part.plasticity, part.methods, part.seed).outcomes(tell))
+
+
 def run_table(clients: Clients, config: ClosedFormConfig, seed: int = 0) -> TableResult:
     """Runs every method of a table.
 
@@ -152,22 +189,27 @@ def run_table(clients: Clients, config: ClosedFormConfig, seed: int = 0) -> Tabl
         config: The table.
         seed: Of the first repetition; the others count on from it.
     """
+    check_clients(clients, config)
+    parts = parts_of(config, range(seed, seed + config.repetitions))
+    steps = sum(len(config.percent) if part.plasticity else 1 for part in parts)
+    with progress(config.title, steps) as bar:
+        outcomes = [one for part in parts for one in run_part(clients, config, part, partial(bar.advance, 1))]
+    return TableResult(config, tuple(outcomes), majorities(clients, config), len(clients.task.classes))
+
+
+def check_clients(clients: Clients, config: ClosedFormConfig) -> None:
+    """Refuses a table for which some part of the split has no sequence."""
     for percent in config.percent:
         empty = [part for part in ("train", "validation", "test") if not _sequences(clients, percent, part)]
         if empty:
             raise ConfigError(
                 f"no sequence of {config.channels.steps} steps among the {empty[0]} clients; expected some"
             )
-    groups = _groups(config.methods)
-    adapting = sum(len(config.percent) if plasticity else 1 for (_, plasticity), _ in groups)
-    outcomes: list[MethodOutcome] = []
-    with progress(config.title, config.repetitions * adapting) as bar:
-        for repetition in range(seed, seed + config.repetitions):
-            for (reservoir, plasticity), methods in groups:
-                run = _Group(clients, config, reservoir, plasticity, methods, repetition)
-                outcomes += run.outcomes(bar)
-    majority: dict[int, float] = {percent: _majority(clients, percent) for percent in config.percent}
-    return TableResult(config, tuple(outcomes), majority, len(clients.task.classes))
+
+
+def majorities(clients: Clients, config: ClosedFormConfig) -> dict[int, float]:
+    """By share, the test accuracy of always answering the training clients' most frequent class."""
+    return {percent: _majority(clients, percent) for percent in config.percent}
 
 
 @dataclass(frozen=True)
@@ -191,18 +233,18 @@ class _Group:
     methods: Sequence[MethodConfig]
     seed: int
 
-    def outcomes(self, bar: Bar) -> Iterator[MethodOutcome]:
+    def outcomes(self, tell: Callable[[str], None]) -> Iterator[MethodOutcome]:
         """The reservoir as drawn serves all shares; adapted, each share has its own."""
         drawn = draw_weights(self.reservoir, self.clients.inputs, self.seed)
         if self.plasticity is None:
             yield from self._scored(AdaptedReservoir(drawn, {}, 0), self.config.percent)
-            bar.advance(note=f"{self.methods[0].name}, repetition {self.seed}")
+            tell(f"{self.methods[0].name}, repetition {self.seed}")
             return
         for percent in self.config.percent:
             train = self.clients.part(percent).train
             sequences = {name: self.clients.sequences[name].values for name in train}
             yield from self._scored(fedip(sequences, drawn, self.plasticity), (percent,))
-            bar.advance(note=f"{self.methods[0].name}, {percent} %, repetition {self.seed}")
+            tell(f"{self.methods[0].name}, {percent} %, repetition {self.seed}")
 
     def _scored(self, adapted: AdaptedReservoir, percents: Sequence[int]) -> Iterator[MethodOutcome]:
         everyone, weights = self.clients.part(max(percents)).train, adapted.weights

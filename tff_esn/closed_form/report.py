@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tff_esn.closed_form.experiments import THRESHOLDED, MethodOutcome, TableResult
 from tff_esn.config import ClosedFormConfig
+from tff_esn.console import size_text
 from tff_esn.evaluation.metrics import spread
 from tff_esn.evaluation.reported import reported
 
@@ -90,19 +91,6 @@ def headline(result: TableResult) -> dict[str, float]:
         method.name: spread([one.accuracy("test") for one in result.chosen(method.name, percent)]).mean
         for method in result.config.methods
     }
-
-
-def size_text(number: float) -> str:
-    """A number of bytes to read.
-
-    >>> size_text(1_234_567)
-    '1.23 MB'
-    """
-    for unit in ("B", "kB", "MB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} GB"
 
 
 def _headings(thresholded: bool, config: ClosedFormConfig) -> list[str]:

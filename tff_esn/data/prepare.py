@@ -164,6 +164,11 @@ def prepare(
     return Preparation(recipe, cache, ready, remake, errors, cached)
 
 
+def subject_keys(study: Study, recipe: Recipe, cache: Cache) -> dict[str, str]:
+    """Where each subject's result is, or will be, kept."""
+    return {subject: _key(study, recipe, cache, subject) for subject in study.subjects}
+
+
 def _key(study: Study, recipe: Recipe, cache: Cache, subject: str) -> str:
     return _fingerprint(recipe, cache.content_digest(study.files(subject)), subject)
 

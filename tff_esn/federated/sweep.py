@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from importlib import metadata
@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 
 from tff_esn.cache import Cache, fingerprint
 from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, from_mapping, merged, nested
-from tff_esn.data.study import open_study
-from tff_esn.errors import ConfigError, TffEsnError
+from tff_esn.errors import ConfigError
 from tff_esn.evaluation.metrics import METRICS, Scores
 from tff_esn.federated.clients import check_clients
 from tff_esn.federated.federation import RoundReport, engine_of
 from tff_esn.federated.rounds import PARTS
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.inputs import ModelInputs, model_inputs, prepared_features
-from tff_esn.parallel import map_unordered
+from tff_esn.model.source import Source
 from tff_esn.presets import settled
 from tff_esn.store import jsonable
+from tff_esn.tasks import Arrays, Task, run_tasks
 
 #: Part of every key: raise it when a result changes.
 VERSION = 3
@@ -76,20 +75,6 @@ class CellResult:
         return self.curves[:, PARTS.index(part), METRICS.index(metric)]
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a sweep's subjects are, and where finished work is kept."""
-
-    study: Path
-    cache: Path
-    labels: Path | None = None
-
-    def inputs(self, config: InputConfig, jobs: int | None = 1) -> tuple[ModelInputs, str]:
-        """What a model sees of the study, and the name of that content."""
-        preparation = prepared_features(open_study(self.study, self.labels), config, Cache(self.cache), jobs)
-        return model_inputs(preparation, config), fingerprint(sorted(preparation.keys.items()))
-
-
 def detection(results: Sequence[CellResult]) -> dict[str, float]:
     """How well fakes were told from others, over all rounds of some runs.
 
@@ -120,26 +105,25 @@ def _sharing(cell: Cell) -> tuple[Any, ...]:
     return str(config.inputs), str(config.reservoir), cell.seed, str(config.noise), config.reservoirs
 
 
-def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> dict[Cell, CellResult]:
-    """Runs those of the cells that are not kept yet; an interrupt loses those under way only."""
-    cache = Cache(source.cache)
+def tasks_of(cells: Sequence[Cell], source: Source) -> list[Task]:
+    """A part of the work for each cell; cells that come to the same, such as attacks of nobody, have the same key."""
     contents = {}
     for config in {cell.config.inputs: cell.config for cell in cells}.values():
-        inputs, contents[config.inputs] = source.inputs(config.inputs, jobs)
-        check_clients(config, inputs.split.train)
-    keys = {cell: _key(cell, contents[cell.config.inputs]) for cell in cells}
-    kept = {key: _load(cache, key) for key in keys.values()}
-    # Cells that come to the same, such as attacks of nobody, are run once.
-    missing = list({keys[cell]: cell for cell in cells if kept[keys[cell]] is None}.values())
-    with cache.scratch() as scratch:
-        work = partial(_run_and_keep, source, scratch, {cell: keys[cell] for cell in missing})
-        with closing(map_unordered(work, missing, jobs=jobs, description="Federated runs")) as outcomes:
-            for cell, outcome in outcomes:
-                if isinstance(outcome, TffEsnError):
-                    raise outcome
-                kept[keys[cell]] = outcome
-    results = {cell: kept[keys[cell]] for cell in cells}
-    return {cell: result for cell, result in results.items() if result is not None}
+        contents[config.inputs] = source.content(config.inputs)
+        check_clients(config, source.split(config.inputs).train)
+    return [
+        Task(str(cell), "federated", _key(cell, contents[cell.config.inputs]), partial(_run, source, cell))
+        for cell in cells
+    ]
+
+
+def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> dict[Cell, CellResult]:
+    """Runs those of the cells that are not kept yet; an interrupt loses those under way only."""
+    for config in {cell.config.inputs for cell in cells}:
+        source.prepare(config, jobs)
+    tasks = tasks_of(cells, source)
+    results = run_tasks(tasks, Cache(source.cache), jobs, "Federated runs")
+    return {cell: restored(results[task.key]) for cell, task in zip(cells, tasks)}
 
 
 def _key(cell: Cell, content: str) -> str:
@@ -150,34 +134,33 @@ def _key(cell: Cell, content: str) -> str:
     return fingerprint(jsonable([VERSION, asdict(config), cell.seed, content, versions]))
 
 
-def _load(cache: Cache, key: str) -> CellResult | None:
-    arrays = cache.load("federated", key)
-    if arrays is None:
-        return None
-    scores = {
-        part: Scores(**{**values, "confusion": tuple(map(tuple, values["confusion"]))})
-        for part, values in json.loads(str(arrays["scores"])).items()
-    }
+def restored(arrays: Arrays) -> CellResult:
+    """A result from what is kept of it."""
+    scores = {part: scores_from(values) for part, values in json.loads(str(arrays["scores"])).items()}
     own = (arrays["single_class"], arrays["judged"], float(arrays["seconds"]))
     return CellResult(arrays["rounds"], arrays["curves"], scores, *own)
 
 
-def _run_and_keep(source: Source, scratch: Path, keys: Mapping[Cell, str], cell: Cell) -> CellResult:
+def scores_from(values: Mapping[str, Any]) -> Scores:
+    """Scores from their JSON."""
+    numbers: dict[str, Any] = {
+        name: math.nan if value is None and name != "single_class" else value for name, value in values.items()
+    }
+    numbers["confusion"] = tuple(map(tuple, values["confusion"]))
+    return Scores(**numbers)
+
+
+def _run(source: Source, cell: Cell, scratch: Path) -> Arrays:
     result = run_cell(_study(source, scratch, cell.config.inputs), cell)
     scores = json.dumps({part: asdict(values) for part, values in result.scores.items()})
-    Cache(source.cache).store(
-        "federated",
-        keys[cell],
-        {
-            "rounds": result.rounds,
-            "curves": result.curves,
-            "single_class": result.single_class,
-            "judged": result.judged,
-            "seconds": np.array(result.seconds),
-            "scores": np.array(scores),
-        },
-    )
-    return result
+    return {
+        "rounds": result.rounds,
+        "curves": result.curves,
+        "single_class": result.single_class,
+        "judged": result.judged,
+        "seconds": np.array(result.seconds),
+        "scores": np.array(scores),
+    }
 
 
 @lru_cache(maxsize=2)
@@ -185,7 +168,7 @@ def _study(source: Source, scratch: Path, config: InputConfig) -> FederatedStudy
     """A study of this process, whose clients' files nobody else writes."""
     import os
 
-    return FederatedStudy(source.inputs(config)[0], scratch / str(os.getpid()))
+    return FederatedStudy(source.inputs(config), scratch / str(os.getpid()))
 
 
 def run_cell(study: FederatedStudy, cell: Cell) -> CellResult:

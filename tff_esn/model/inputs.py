@@ -94,8 +94,12 @@ class ModelInputs:
 def prepared_features(study: Study, config: InputConfig, cache: Cache, jobs: int | None = 1) -> Preparation:
     """The features of a study under a configuration, from the cache where they are there."""
     resolve_split(config.split, study.subjects)  # Before hours of work, not after.
-    extraction = replace(PRESETS[config.preset].extraction, hrv_window=config.hrv_window)
-    return prepare(study, FeatureRecipe(extraction), cache=cache, jobs=jobs)
+    return prepare(study, feature_recipe(config), cache=cache, jobs=jobs)
+
+
+def feature_recipe(config: InputConfig) -> FeatureRecipe:
+    """How the features of a configuration are made."""
+    return FeatureRecipe(replace(PRESETS[config.preset].extraction, hrv_window=config.hrv_window))
 
 
 def model_inputs(preparation: Preparation, config: InputConfig) -> ModelInputs:

@@ -21,9 +21,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tff_esn.cache import fingerprint
 from tff_esn.console import progress
 from tff_esn.data.hhar import COLUMNS, MODELS, SENSORS, USERS, WITHOUT_GYROSCOPE, Kind, Sensor, sensor_file
-from tff_esn.data.synthetic import mark_generated
+from tff_esn.data.synthetic import is_generated, mark_generated
 from tff_esn.data.tables import ACTIVITY
 from tff_esn.errors import ConfigError
 from tff_esn.files import atomic_write
@@ -125,6 +126,20 @@ def write_hhar(
         if names:
             _write_kind(out, kind, [_wearer(seed, user, seconds) for user in USERS[:users]], names, seed)
     mark_generated(out, {"users": users, "seconds": seconds, "seed": seed, "models": list(models), "devices": devices})
+
+
+def ensure_hhar(cache: Path, *, make: bool = True, seed: int = 0) -> Path:
+    """The folder of nine generated users below `cache`, with the phones that the documents use, written once.
+
+    Args:
+        cache: Where such folders lie.
+        make: Whether they are written if they are not there.
+        seed: Seed of everything generated.
+    """
+    folder = cache / f"hhar-{fingerprint(['nexus4', seed])[:12]}"
+    if make and not is_generated(folder):
+        write_hhar(folder, seed=seed, models=("nexus4",))
+    return folder
 
 
 def _check_settings(users: int, seconds: float, models: Sequence[str], devices: int) -> None:

@@ -162,7 +162,7 @@ def write_wesad(
     return [_pickle_path(out, name) for name in names]
 
 
-def ensure_wesad(cache: Path, *, subjects: int = 15, jobs: int | None = 1, **options: Any) -> Path:
+def ensure_wesad(cache: Path, *, subjects: int = 15, jobs: int | None = 1, make: bool = True, **options: Any) -> Path:
     """The folder of generated subjects below `cache`, written on the first call for these options.
 
     A generation that was interrupted goes on with the subjects that are missing.
@@ -171,11 +171,12 @@ def ensure_wesad(cache: Path, *, subjects: int = 15, jobs: int | None = 1, **opt
         cache: Where such folders lie.
         subjects: How many; WESAD has 15.
         jobs: Number of processes; None for one per processor.
+        make: Whether they are written if they are not there.
         options: Those of `write_wesad`: minutes, chest, e4_csv, seed and protocol.
     """
     chosen = _Options(**options)
     folder = cache / f"wesad-{fingerprint(_description(subjects, chosen))[:12]}"
-    if not is_generated(folder):
+    if make and not is_generated(folder):
         names = subject_names(subjects)
         _write(folder, names, [name for name in names if not _pickle_path(folder, name).exists()], chosen, jobs)
     return folder
