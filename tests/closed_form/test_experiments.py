@@ -164,6 +164,8 @@ def test_every_run_definition_is_a_table_there_is() -> None:
         if values.get("kind") != "closed-form":
             continue
         table = from_mapping(ClosedFormConfig, values, path.name)
+        if table.printed is None:  # a question of our own
+            continue
         outcome = TableResult(table, (), {}, 4)
         printed = printed_numbers(outcome, "hhar" if "hhar" in path.name else "wesad")
         names = {name for row in printed.values() for name in row}
