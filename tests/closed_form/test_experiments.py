@@ -164,6 +164,8 @@ def test_every_run_definition_is_a_table_there_is() -> None:
         if run.settings["kind"] != "closed-form":
             continue
         table = from_mapping(ClosedFormConfig, run.settings, name)
+        if table.printed is None:  # a question of our own
+            continue
         printed = printed_numbers(TableResult(table, (), {}, 4), run.about.study)
         names = {method for row in printed.values() for method in row}
         assert {method.name for method in table.methods} & names, name
