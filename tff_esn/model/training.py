@@ -249,13 +249,17 @@ def training_step(
     return so_far._replace(weights=weights, optimizer=optimizer_memory, penalty=memory, objective=objective), logits
 
 
-def build_trajectory(optimizer: Optimizer) -> Callable[..., tf.Tensor]:
+@cache
+def trajectory_of(optimizer: Optimizer) -> Callable[..., tf.Tensor]:
     """The weights after every step of an epoch, stacked: a function of the batches, the start and the rate."""
+    # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
+    atexit.register(trajectory_of.cache_clear)
 
     @tf.function(jit_compile=True)
     def trajectory(batches: Batch, weights: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
         def step(so_far: Progress, own: tuple[Batch, tf.Tensor]) -> Progress:
-            return training_step(optimizer, None, *own[:1], so_far, own[1])[0]
+            batch, rate = own
+            return training_step(optimizer, None, batch, so_far, rate)[0]
 
         rates = optimizer.rates(learning_rate, tf.range(1.0, batches.examples.shape[0] + 1.0))
         return tf.scan(step, (batches, rates), started(weights, optimizer)).weights
@@ -265,8 +269,7 @@ def build_trajectory(optimizer: Optimizer) -> Callable[..., tf.Tensor]:
 
 @cache
 def _kept_epoch(optimizer: str) -> Callable[..., Progress]:
-    # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
-    atexit.register(_kept_epoch.cache_clear)
+    atexit.register(_kept_epoch.cache_clear)  # as above
     return tf.function(partial(run_epoch, OPTIMIZERS[optimizer], None), jit_compile=True)
 
 
