@@ -118,8 +118,7 @@ def test_the_second_call_does_nothing_and_says_so(work: Path, report: Path) -> N
     assert "small: all there" in again.stderr
     assert (report / "report.html").stat().st_mtime_ns == before
     more = run(work, "reproduce", "small.toml", "--data", "study", "--out", "more", "--seeds", "3")
-    assert "small: 4 of 13 parts to run" not in more.stderr
-    assert re.search(r"small: 4 of 1\d parts to run", more.stderr)
+    assert "small: 4 of 13 parts to run" in more.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

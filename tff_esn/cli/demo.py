@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from tff_esn.cli.options import settings
-from tff_esn.cli.reproduce import default_folder, run_plans
+from tff_esn.cli.reproduce import default_folder, print_summary, run_plans
 
 
 def demo(context: typer.Context) -> None:
@@ -22,10 +22,9 @@ def demo(context: typer.Context) -> None:
 
     from tff_esn.cache import Cache
     from tff_esn.config import DemoConfig, from_mapping, read_toml
-    from tff_esn.console import console, output
+    from tff_esn.console import console
     from tff_esn.data.synthetic.wesad import ensure_wesad
     from tff_esn.model.source import Source
-    from tff_esn.reproduction.exports import summary_table
     from tff_esn.reproduction.plan import plan_run
     from tff_esn.runs.named import load_run
 
@@ -37,7 +36,7 @@ def demo(context: typer.Context) -> None:
     source = Source(folder, cache.folder)
     plans = [plan_run(load_run(name, quick=True), source, seed, 1, quick=True) for name in story.runs]
     report = default_folder(plans)
-    output.print(summary_table(run_plans(plans, report, None)))
+    print_summary(run_plans(plans, report, None))
     _show(report / "report.html")
 
 

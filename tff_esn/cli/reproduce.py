@@ -50,9 +50,7 @@ def reproduce(
     stopped, the same command goes on where it stopped, and with more seeds only these are run.
     """
     from tff_esn.cache import Cache
-    from tff_esn.console import output
     from tff_esn.errors import ConfigError
-    from tff_esn.reproduction.exports import summary_table
     from tff_esn.reproduction.plan import plan_run
     from tff_esn.runs.named import load_run, run_names
 
@@ -70,7 +68,7 @@ def reproduce(
         return
     plans = [plan_run(run, sources[run.about.study], first, count, quick) for run in runs]
     results = run_plans(plans, out or default_folder(plans), jobs)
-    output.print(summary_table(results))
+    print_summary(results)
 
 
 def report(
@@ -120,6 +118,16 @@ def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "li
     told = "" if changed else " (nothing was left to do)"
     console.print(f"Report: {page}{told}", highlight=False, soft_wrap=True)
     return results
+
+
+def print_summary(results: "Sequence[RunResult]") -> None:
+    """Prints the numbers that stand for some runs, and says of generated subjects that they are."""
+    from tff_esn.console import output
+    from tff_esn.reproduction.exports import GENERATED, summary_table
+
+    output.print(summary_table(results))
+    if any(result.provenance.generated for result in results):
+        output.print(f"[yellow]{GENERATED}")
 
 
 def default_folder(plans: "Sequence[Plan]") -> Path:

@@ -31,7 +31,7 @@ from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
 from tff_esn.files import atomic_write
 from tff_esn.model.inputs import Examples, ModelInputs
 from tff_esn.model.readout import Readout, initial_readout
-from tff_esn.model.training import OPTIMIZERS, batches_of, filled_up, trajectory_of, with_ones
+from tff_esn.model.training import batches_of, filled_up, trajectory_of, with_ones
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.seeds import generator_for, seed_for
 
@@ -93,7 +93,7 @@ def readout_steps(
     labels = filled_up(examples.labels.astype(np.int32), config.batch_size, -1)
     states = with_ones(tf.constant(rows))
     batches, _ = batches_of(states, tf.constant(labels), config.batch_size, classes, config.class_weight)
-    trajectory = trajectory_of(OPTIMIZERS[config.optimizer])
+    trajectory = trajectory_of(config.optimizer)
     path = trajectory(batches, tf.constant(start.weights), tf.constant(config.learning_rate)).numpy()
     points = np.concatenate([start.weights[None], path]).reshape(len(path) + 1, -1)
     return np.diff(points, axis=0), Readout.of(path[-1])

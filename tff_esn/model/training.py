@@ -250,8 +250,13 @@ def training_step(
 
 
 @cache
-def trajectory_of(optimizer: Optimizer) -> Callable[..., tf.Tensor]:
-    """The weights after every step of an epoch, stacked: a function of the batches, the start and the rate."""
+def trajectory_of(name: str) -> Callable[..., tf.Tensor]:
+    """The weights after every step of an epoch by a named optimizer, stacked.
+
+    Returns:
+        A function of the batches, the start and the learning rate.
+    """
+    optimizer = OPTIMIZERS[name]
     # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
     atexit.register(trajectory_of.cache_clear)
 

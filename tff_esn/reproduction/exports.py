@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tff_esn.files import atomic_write
 from tff_esn.reproduction.result import PRINTED, Column, ResultTable, RunResult, number_text
-from tff_esn.reproduction.summary import PRESETS, beside, headlines
+from tff_esn.reproduction.summary import PRESETS, beside, came_out, headlines
 
 GENERATED = "Generated subjects: these are not the study's numbers."
 _SPECIAL = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "±": r"$\pm$", "†": r"\dag{}", "τ": r"$\tau$"}
@@ -107,12 +107,13 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     for heading in ("Where", "Number", "Printed", "thesis", "corrected"):
         made.add_column(heading, justify="left" if heading in ("Where", "Number") else "right")
     for result in results:
-        for i, line in enumerate(headlines(result)):
+        where = escape(", ".join(result.about.covers) or result.title)
+        for line in headlines(result):
             ours = (beside(line.ours.get(preset), line.printed, line.column) for preset in PRESETS)
-            where = ", ".join(result.about.covers) if i == 0 else ""
-            made.add_row(escape(where), escape(line.claim), number_text(line.printed, line.column), *map(escape, ours))
-    if any(result.provenance.generated for result in results):
-        made.caption = GENERATED
+            made.add_row(where, escape(line.claim), number_text(line.printed, line.column), *map(escape, ours))
+            where = ""
+        if where:
+            made.add_row(where, came_out([result]))
     return made
 
 
