@@ -38,6 +38,8 @@ ROOT = Path(__file__).parents[2]
     ("ours", "printed", "expected"),
     [
         (Number(0.90184, 0.1, 3), Number(0.9018, n=0), "same"),
+        (Number(0.86939, 0.0, 3), Number(0.8693, n=0), "same"),  # cut, not rounded
+        (Number(-0.86939, 0.0, 3), Number(-0.8695, n=0), "above"),
         (Number(0.85, 0.03, 3), Number(0.9018, n=0), "within"),
         (Number(0.85, 0.02, 3), Number(0.9018, n=0), "below"),
         (Number(0.95, 0.02, 3), Number(0.9018, n=0), "above"),

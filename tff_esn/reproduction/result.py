@@ -276,7 +276,7 @@ def write_result(path: Path, result: RunResult) -> None:
 def agreement(ours: Number, printed: Number, digits: int) -> Agreement:
     """How our number stands to the printed one.
 
-    `same` in all printed digits; `within` the spread: at most `DEVIATIONS` standard deviations from our mean, those
+    `same` in all printed digits, rounded or, as the thesis does, cut; `within` the spread: at most `DEVIATIONS` standard deviations from our mean, those
     of the document added to ours where it prints them; else `above` or `below`, or `other` of texts. `unknown`
     where one seed has no spread.
     """
@@ -284,7 +284,8 @@ def agreement(ours: Number, printed: Number, digits: int) -> Agreement:
         return "same" if ours.text == printed.text else "other"
     if ours.mean is None or printed.mean is None:
         return "unknown"
-    if round(ours.mean, digits) == round(printed.mean, digits):
+    cut = math.trunc(ours.mean * 10**digits) / 10**digits
+    if round(printed.mean, digits) in (round(ours.mean, digits), cut):
         return "same"
     if ours.n and ours.std is None:
         return "unknown"
