@@ -162,9 +162,11 @@ def _sources(
             open_study(folder, labels)  # Before anything else, whether it is one.
         sources[kind] = Source(folder, cache.folder, labels)
     for kind in {str(run.about.study) for run in runs} - set(sources):
-        made = (
-            ensure_hhar(cache.folder, make=make) if kind == "hhar" else ensure_wesad(cache.folder, jobs=jobs, make=make)
-        )
+        if kind == "hhar":
+            made = ensure_hhar(cache.folder, make=make)
+        else:
+            # Long enough for the longest HRV window of Table 6.1, 50 x 64 beats.
+            made = ensure_wesad(cache.folder, minutes=60.0, jobs=jobs, make=make)
         if is_generated(made):
             sources[kind] = Source(made, cache.folder)
     return sources
