@@ -17,9 +17,10 @@ Written by `tff-esn report runs/results --docs docs/reproduction.md` from the re
 the two in step. `tff-esn report` makes the page with all tables and figures of the same results.
 
 Each number is the mean over seeds with its standard deviation, under `thesis` (everything as printed) and `corrected`
-(everything as meant). `=`: the same in all printed digits, rounded or cut. `≈`: the printed number is within {DEVIATIONS:g} standard
-deviations of our mean. `▲`, `▼`: ours is above or below it, beyond that spread. No sign: nothing is printed, or one
-seed has no spread. †: gives every example the same answer in some seed. The errata are in [errata.md](errata.md).
+(everything as meant). `=`: the same in all printed digits, rounded or cut. `≈`: the printed number is within
+{DEVIATIONS:g} standard deviations of our mean. `▲`, `▼`: ours is above or below it, beyond that spread. No sign:
+nothing is printed, or one seed has no spread. †: gives every example the same answer in some seed. The errata are in
+[errata.md](errata.md).
 """
 
 

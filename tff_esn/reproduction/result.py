@@ -276,9 +276,9 @@ def write_result(path: Path, result: RunResult) -> None:
 def agreement(ours: Number, printed: Number, digits: int) -> Agreement:
     """How our number stands to the printed one.
 
-    `same` in all printed digits, rounded or, as the thesis does, cut; `within` the spread: at most `DEVIATIONS` standard deviations from our mean, those
-    of the document added to ours where it prints them; else `above` or `below`, or `other` of texts. `unknown`
-    where one seed has no spread.
+    `same` in all printed digits, rounded or, as the thesis does, cut; `within` the spread: at most `DEVIATIONS`
+    standard deviations from our mean, those of the document added to ours where it prints them; else `above` or
+    `below`, or `other` of texts. `unknown` where one seed has no spread.
     """
     if ours.text is not None or printed.text is not None:
         return "same" if ours.text == printed.text else "other"
