@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -78,6 +79,7 @@ def _start_worker(lifeline: Connection) -> None:
     # Ctrl-C reaches the whole process group; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.quiet = True  # The parent's bar tells of all workers.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
 
 
