@@ -1,13 +1,14 @@
-# make demo   set up, then run the main job on generated subjects
-# make test   set up, then run the tests
-# make check  set up, then lint and type-check
-# make lock   resolve the pins anew from pyproject.toml (needs uv)
+# make demo       set up, then tell the whole story on generated subjects
+# make test       set up, then run the tests
+# make test-slow  set up, then run the tests that take minutes
+# make check      set up, then lint and type-check
+# make lock       resolve the pins anew from pyproject.toml (needs uv)
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check lock clean
+.PHONY: demo test test-slow check lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)
@@ -15,6 +16,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
 
 check: $(READY)
 	$(BIN)/ruff check .

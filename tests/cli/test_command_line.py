@@ -16,11 +16,13 @@ from tff_esn.cli.data import PresetName
 from tff_esn.presets import PRESETS
 
 
-def run(*arguments: object, cache: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: object, cache: Path | None = None, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tff_esn", *map(str, arguments)]
     if cache is not None:
         environment["TFF_ESN_CACHE"] = str(cache)
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, cwd=folder)
 
 
 def fails_with(*arguments: object, cache: Path | None = None) -> str:
@@ -189,8 +191,9 @@ def test_interrupted_it_leaves_no_process_and_continues(tmp_path: Path) -> None:
     assert result.stdout.count("new") == 6 - done
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_the_second_time_generates_nothing(tmp_path: Path) -> None:
-    first = run("demo", cache=tmp_path)
+    first = run("demo", cache=tmp_path, folder=tmp_path)
     assert first.returncode == 0, first.stderr
     assert "Generated subjects" in first.stderr
     for text in ("Table 5.1", "FedAvg-1.0", "FedAvg-1.0+Disc", "IncFed", "Partial", "I-pFedRR", "FedIP"):
@@ -199,6 +202,6 @@ def test_the_demo_runs_and_the_second_time_generates_nothing(tmp_path: Path) -> 
     assert "tensorflow" not in first.stderr.lower()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pkl")}
     assert len(files) == 15
-    second = run("demo", cache=tmp_path)
+    second = run("demo", cache=tmp_path, folder=tmp_path)
     assert second.stdout == first.stdout
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pkl")} == files
