@@ -20,6 +20,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     headings = {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
                 for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}  # fmt: skip
+    headings |= set(re.findall(r'<a id="([^"]+)">', text))
     for target in re.findall(r"\]\(([^)]+)\)", text):
         if target.startswith("#"):
             assert target[1:] in headings, target
