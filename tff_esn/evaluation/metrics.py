@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -315,3 +315,12 @@ def _classes(labels: ArrayLike, classes: int, source: str) -> NDArray[np.intp]:
         found = f"{len(wrong)} of {len(array)} are no class, first {array[wrong[0]]} at example {wrong[0]}"
         raise DataError(source, found, f"whole numbers from 0 to {classes - 1}")
     return whole
+
+
+def scores_from(values: Mapping[str, Any]) -> Scores:
+    """Scores from their JSON."""
+    numbers: dict[str, Any] = {
+        name: math.nan if value is None and name != "single_class" else value for name, value in values.items()
+    }
+    numbers["confusion"] = tuple(map(tuple, values["confusion"]))
+    return Scores(**numbers)

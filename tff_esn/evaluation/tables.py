@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
-from tff_esn.data.splits import ClientSplit
 from tff_esn.evaluation.statistics import StageStatistics
-
-if TYPE_CHECKING:
-    import tensorflow_federated as tff
 
 _COLUMNS = ("min", "max", "mean", "var")
 
@@ -34,18 +30,4 @@ def statistics_table(title: str, statistics: StageStatistics, printed: Mapping[s
     table.caption = f"{label}\n{len(statistics.subjects)} subjects, {statistics.samples} samples"
     if generated:
         table.caption += "\n[yellow]Generated subjects: these are not the study's numbers."
-    return table
-
-
-def clients_table(clients: tff.simulation.datasets.ClientData, split: ClientSplit) -> Table:
-    """Federated clients as TensorFlow Federated sees them: part, batches, examples and label share."""
-    table = Table(title="Federated clients", title_justify="left")
-    for column in ("Client", "Part", "Batches", "Examples", "Stressed"):
-        table.add_column(column, justify="left" if column in ("Client", "Part") else "right")
-    for part in ("train", "validation", "discriminator", "test"):
-        for client in getattr(split, part):
-            labels = [batch.numpy() for _, batch in clients.create_tf_dataset_for_client(client)]
-            examples = sum(len(batch) for batch in labels)
-            stressed = sum(int(batch.sum()) for batch in labels) / examples
-            table.add_row(client, part, str(len(labels)), str(examples), f"{stressed:.1%}")
     return table

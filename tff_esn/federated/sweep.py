@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from tff_esn.cache import Cache, fingerprint
 from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, from_mapping, merged, nested
 from tff_esn.errors import ConfigError
-from tff_esn.evaluation.metrics import METRICS, Scores
+from tff_esn.evaluation.metrics import METRICS, Scores, scores_from
 from tff_esn.federated.clients import check_clients
 from tff_esn.federated.federation import RoundReport, engine_of
 from tff_esn.federated.rounds import PARTS
@@ -30,7 +29,7 @@ from tff_esn.store import jsonable
 from tff_esn.tasks import Arrays, Task, run_tasks
 
 #: Part of every key: raise it when a result changes.
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -139,15 +138,6 @@ def restored(arrays: Arrays) -> CellResult:
     scores = {part: scores_from(values) for part, values in json.loads(str(arrays["scores"])).items()}
     own = (arrays["single_class"], arrays["judged"], float(arrays["seconds"]))
     return CellResult(arrays["rounds"], arrays["curves"], scores, *own)
-
-
-def scores_from(values: Mapping[str, Any]) -> Scores:
-    """Scores from their JSON."""
-    numbers: dict[str, Any] = {
-        name: math.nan if value is None and name != "single_class" else value for name, value in values.items()
-    }
-    numbers["confusion"] = tuple(map(tuple, values["confusion"]))
-    return Scores(**numbers)
 
 
 def _run(source: Source, cell: Cell, scratch: Path) -> Arrays:

@@ -12,7 +12,7 @@ from tff_esn.cache import fingerprint
 from tff_esn.central.assess import PARTS, assess_baselines, assess_esn
 from tff_esn.central.report import PRINTED_MODEL, printed_assessment
 from tff_esn.config import AssessmentConfig, CentralConfig, from_mapping, merged, nested
-from tff_esn.federated.sweep import scores_from
+from tff_esn.evaluation.metrics import scores_from
 from tff_esn.model.source import Source
 from tff_esn.reproduction.result import (
     HEADINGS,

@@ -30,6 +30,10 @@ from tff_esn.versions import stack_versions
 class Work(Protocol):
     """What every kind of run can do."""
 
+    @property
+    def seeds(self) -> Sequence[int]:
+        """Of its repetitions."""
+
     def prepare(self, jobs: int | None) -> None:
         """Makes what its tasks read of the study."""
 
@@ -140,7 +144,7 @@ class Plan:
 def plan_run(run: NamedRun, source: Source, first: int = 0, seeds: int | None = None, quick: bool = False) -> Plan:
     """Plans a run; nothing is computed yet."""
     work = work_of(run, source, first, seeds, quick)
-    return Plan(run, work, source, len(work.seeds), quick)  # type: ignore[attr-defined]
+    return Plan(run, work, source, len(work.seeds), quick)
 
 
 def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
@@ -181,7 +185,4 @@ _STUDIES = {"wesad": "WESAD's recordings", "hhar": "HHAR's recordings"}
 
 def elapsed(arrays: Arrays) -> float:
     """Seconds that a part took."""
-    if ELAPSED in arrays:
-        return float(arrays[ELAPSED])
-    # Federated runs were kept without it once: the rounds alone.
-    return float(arrays["seconds"]) * len(arrays["judged"])
+    return float(arrays[ELAPSED])

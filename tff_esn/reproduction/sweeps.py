@@ -13,11 +13,11 @@ import numpy as np
 
 from tff_esn.cache import fingerprint
 from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, SweepFigure, SweepPivot, SweepTable
-from tff_esn.evaluation.metrics import Scores
+from tff_esn.evaluation.metrics import Scores, scores_from
 from tff_esn.evaluation.reported import reported
 from tff_esn.federated.report import NAMES, majority_of, model_name, printed_scores
 from tff_esn.federated.rounds import Evaluator
-from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, scores_from, tasks_of
+from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, tasks_of
 from tff_esn.model.source import Source
 from tff_esn.presets import PRESETS
 from tff_esn.reproduction.result import (
