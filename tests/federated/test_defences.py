@@ -240,6 +240,11 @@ def test_whatever_comes_the_update_is_finite(rule: Rule, rows: list[tuple[float,
 
 
 @every_rule
+def test_a_very_large_weight_is_a_weight(rule: Rule) -> None:
+    assert np.isfinite(judged(rule, [(0.0, 0.0, 0.0)], [3.4e32]).update).all()
+
+
+@every_rule
 @settings(max_examples=6, deadline=None)
 @given(seed=seeds, clients=st.sampled_from(COUNTS))
 def test_the_order_of_the_clients_does_not_matter(rule: Rule, seed: int, clients: int) -> None:

@@ -121,11 +121,14 @@ class GeometricMedian(Rule):
     smoothing: PositiveFloat
 
     def _combined(self, updates: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        # Relative ones: divided by nu, a very large weight would not be finite.
+        shares = weights / tf.reduce_max(weights)
+
         def step(median: tf.Tensor) -> tuple[tf.Tensor]:
             distances = tf.norm(updates - median, axis=1)
-            return (_mean(updates, weights / tf.maximum(distances, self.smoothing)),)
+            return (_mean(updates, shares / tf.maximum(distances, self.smoothing)),)
 
-        start = (_mean(updates, weights),)
+        start = (_mean(updates, shares),)
         (median,) = tf.while_loop(lambda _: tf.constant(True), step, start, maximum_iterations=self.iterations)
         return median
 
