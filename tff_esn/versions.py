@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 
 _STACK = (
@@ -20,10 +21,16 @@ _STACK = (
 )
 
 
+@cache
+def version_of(package: str) -> str:
+    """Of an installed package: read from its metadata, and thousands of keys name it."""
+    return metadata.version(package)
+
+
 def stack_versions() -> dict[str, str]:
     """Python, the platform, and every package of the stack that is installed; imports none of them."""
     versions = {}
     for package in _STACK:
         with suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
+            versions[package] = version_of(package)
     return {**versions, "python": platform.python_version(), "platform": platform.platform()}

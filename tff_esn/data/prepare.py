@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Union
 
@@ -20,6 +19,7 @@ from tff_esn.data.study import Study, chosen_subjects
 from tff_esn.data.tables import FeatureTable
 from tff_esn.errors import TffEsnError
 from tff_esn.parallel import map_unordered
+from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a recipe's result changes.
 RECIPE_VERSION = 1
@@ -174,7 +174,7 @@ def _key(study: Study, recipe: Recipe, cache: Cache, subject: str) -> str:
 
 
 def _fingerprint(recipe: Recipe | HharRecipe, content: str, subject: str) -> str:
-    versions = [metadata.version(name) for name in ("neurokit2", "numpy", "scipy")]
+    versions = [version_of(name) for name in ("neurokit2", "numpy", "scipy")]
     return fingerprint([recipe.kind, RECIPE_VERSION, asdict(recipe.config), content, subject, versions])
 
 

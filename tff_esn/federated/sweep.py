@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from importlib import metadata
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -27,6 +26,7 @@ from tff_esn.model.source import Source
 from tff_esn.presets import settled
 from tff_esn.store import jsonable
 from tff_esn.tasks import Arrays, Task, run_tasks
+from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
 VERSION = 4
@@ -126,7 +126,7 @@ def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> di
 
 
 def _key(cell: Cell, content: str) -> str:
-    versions = [metadata.version(name) for name in ("tensorflow", "tensorflow-federated", "numpy")]
+    versions = [version_of(name) for name in ("tensorflow", "tensorflow-federated", "numpy")]
     config, attack = cell.config, cell.config.attack
     if attack is not None and attack.clients is None and not attack.share:
         config = replace(config, attack=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from importlib import metadata
 from pathlib import Path
 
 from tff_esn.cache import fingerprint
@@ -27,6 +26,7 @@ from tff_esn.reproduction.result import (
 )
 from tff_esn.store import jsonable
 from tff_esn.tasks import Arrays, Task, packed, unpacked
+from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
 _VERSION = 1
@@ -86,7 +86,7 @@ class AssessmentRun:
     @cached_property
     def _tasks(self) -> dict[tuple[str, int | None], Task]:
         tasks: dict[tuple[str, int | None], Task] = {}
-        versions = [metadata.version(name) for name in ("tensorflow", "numpy", "scikit-learn")]
+        versions = [version_of(name) for name in ("tensorflow", "numpy", "scikit-learn")]
         for preset, config in self._configs.items():
             content = self.source.content(config.inputs)
             for seed in (None, *self.seeds):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +31,7 @@ from tff_esn.model.source import Source
 from tff_esn.reproduction.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row, Series
 from tff_esn.store import jsonable
 from tff_esn.tasks import Arrays, Task, packed, unpacked
+from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
 _VERSION = 1
@@ -144,7 +144,7 @@ class ClosedFormRun:
     def _task(self, config: ClosedFormConfig, part: TablePart) -> Task:
         numbers = (config.percent, config.channels, config.hhar, config.split, config.scored, config.train_scores)
         facts = (*numbers, config.precision, config.wire, config.preset, part, self._content)
-        key = fingerprint(jsonable([_VERSION, *facts, metadata.version("numpy")]))
+        key = fingerprint(jsonable([_VERSION, *facts, version_of("numpy")]))
         label = f"{self.name}, {config.preset}, {part.methods[0].name}, seed {part.seed}"
         return Task(label, "closed-form", key, partial(_run, self.source, config, part))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib import metadata
 from pathlib import Path
 
 from tff_esn.cache import Cache, fingerprint
@@ -16,6 +15,7 @@ from tff_esn.presets import settled
 from tff_esn.reproduction.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row
 from tff_esn.store import jsonable
 from tff_esn.tasks import Arrays, Task, packed, unpacked
+from tff_esn.versions import version_of
 
 _ROWS = {
     "validation_accuracy": ("validation accuracy", "validation_binary_accuracy"),
@@ -81,7 +81,7 @@ class JudgeRun:
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:
-        versions = [metadata.version(name) for name in ("tensorflow", "keras-tuner", "numpy")]
+        versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
         tasks = {}
         for preset, config in self._configs.items():
             facts = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from importlib import metadata
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tff_esn.reproduction.result import PRINTED, Column, Number, ResultFigure, R
 from tff_esn.store import jsonable
 from tff_esn.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tuning.space import SearchSpace, as_text, load_space
+from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
 _VERSION = 1
@@ -135,7 +135,7 @@ class SelectionRun:
 
     @cached_property
     def _tasks(self) -> dict[int, Task]:
-        versions = [metadata.version(name) for name in ("tensorflow", "keras-tuner", "numpy")]
+        versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
         tasks = {}
         for position, search in enumerate(self._searches):
             key = fingerprint(jsonable([_VERSION, search, self._content(search), versions]))
