@@ -39,9 +39,9 @@ def tune(
 ) -> None:
     """Search a space of hyper-parameters, then assess the best configuration.
 
-    The spaces: thesis-table-6-1, thesis-table-b-1, incfed-table-1, incfed-table-2,
-    fedip-table-1-wesad, fedip-table-1-hhar, pfedrr. Interrupted, the same command goes
-    on where it stopped. `tensorboard --logdir` the folder it names shows the trials.
+    `--space help`, like any name that is none, tells the names of the spaces. Interrupted, the
+    same command goes on where it stopped. `tensorboard --logdir` the folder it names shows the
+    trials.
     """
     from dataclasses import asdict
 
