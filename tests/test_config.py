@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tff_esn.config import ChannelConfig, ExtractionConfig, from_mapping, read_toml
+from tff_esn.config import ChannelConfig, ExtractionConfig, from_mapping, nested, read_toml
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CORRECTED, THESIS
 from tff_esn.seeds import generator_for, seed_for
@@ -44,6 +44,12 @@ def test_a_bad_toml_file_is_one_line(tmp_path: Path, content: bytes | None) -> N
     with pytest.raises(ConfigError, match="expected a TOML file") as caught:
         read_toml(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("features", ["HR+HRV", ["HR", "HRV"]])
+def test_a_dotted_path_is_a_table_and_features_are_a_list_either_way(features: object) -> None:
+    settings = {"inputs.features": features, "reservoir.units": 50}
+    assert nested(settings) == {"inputs": {"features": ["HR", "HRV"]}, "reservoir": {"units": 50}}
 
 
 def test_seeds_are_split_by_purpose() -> None:

@@ -617,7 +617,7 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
         table = tables
         for part in path:
             table = table.setdefault(part, {})
-        table[key] = value.split("+") if key == "features" else value
+        table[key] = value.split("+") if key == "features" and isinstance(value, str) else value
     return tables
 
 
