@@ -46,8 +46,7 @@ def load_run(name: str, quick: bool = False) -> NamedRun:
         described = read_toml(Path(name))
     else:
         raise ConfigError(f"no run {name!r}; expected {', '.join(run_names())} or a .toml file")
-    about = from_mapping(AboutConfig, described.pop("about", {}), name)
     shorter = described.pop("quick", {})
-    return NamedRun(
-        Path(name).stem if name.endswith(".toml") else name, about, merged(described, shorter if quick else {})
-    )
+    settings = merged(described, shorter if quick else {})
+    about = from_mapping(AboutConfig, settings.pop("about", {}), name)
+    return NamedRun(Path(name).stem if name.endswith(".toml") else name, about, settings)

@@ -482,7 +482,8 @@ class AboutConfig:
         takes: What it takes to run it, beside the study's recordings.
         claimed: What the document says.
         why: Why ours differs, where it does.
-        notes: What a reader must know of the printed numbers, each a sentence; the errata have the evidence.
+        notes: What a reader must know of the printed numbers, each a sentence.
+        errata: Names of those that bear on it.
         headlines: Its numbers in the summary.
         study: Whose recordings it needs.
         cell_seconds: What one part of it took on one processor, for estimates before anything was measured.
@@ -495,6 +496,7 @@ class AboutConfig:
     claimed: str = ""
     why: str = ""
     notes: tuple[str, ...] = ()
+    errata: tuple[str, ...] = ()
     headlines: tuple[Headline, ...] = ()
     study: Literal["wesad", "hhar"] = "wesad"
     cell_seconds: PositiveFloat = 5.0

@@ -80,6 +80,7 @@ def _start_worker(lifeline: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.quiet = True  # The parent's bar tells of all workers.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.basicConfig(format="%(message)s")  # Before a library sets a format of its own.
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
 
 

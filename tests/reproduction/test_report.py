@@ -45,6 +45,7 @@ lines = ["algorithm"]
 settings = { rounds = 1 }
 [about]
 claimed = "Nothing <b>much</b>."
+errata = ["log-softmax", "majority-class"]
 """
 CLOSED = """
 kind = "closed-form"
@@ -198,34 +199,68 @@ def browser(tmp_path: Path) -> Iterator[Any]:
     driver.quit()
 
 
-def test_the_page_in_a_browser(report: Path, browser: Any) -> None:
+@pytest.fixture
+def page(report: Path, browser: Any) -> Any:
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser.get((report / "report.html").as_uri())
     drawn = "return document.documentElement.dataset.drawn"
     WebDriverWait(browser, 120).until(lambda found: found.execute_script(drawn) is not None)
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def test_the_page_has_the_numbers_and_its_curves_are_toggled_by_the_keyboard(report: Path, page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
 
     table = read_result(report / "results" / "small.json").tables[0]
-    text = browser.execute_script("return document.getElementById('table-t').textContent")
+    text = page.execute_script("return document.getElementById('table-t').textContent")
     for row in table.rows:
         for line in row.lines.values():
             for cell, column in zip(line, table.columns):
                 if cell is not None and cell.mean is not None:
                     assert number_text(cell, column).split(" ")[0] in text
     marks = "return document.querySelectorAll('#figure-f .mark-line.role-mark path').length"
-    shown = browser.execute_script(marks)
-    browser.execute_script("document.querySelector('#figure-f .curves input').click()")
-    WebDriverWait(browser, 30).until(lambda found: found.execute_script(marks) < shown)
-    browser.execute_script("document.querySelector('#figure-f .curves input').click()")
-    WebDriverWait(browser, 30).until(lambda found: found.execute_script(marks) == shown)
+    shown = page.execute_script(marks)
+    curves = page.find_elements("css selector", "#figure-f .curves input")
+    for curve in curves:
+        curve.send_keys(Keys.SPACE)
+    WebDriverWait(page, 30).until(lambda found: found.execute_script(marks) == 0)
+    for curve in curves:
+        curve.send_keys(Keys.SPACE)
+    WebDriverWait(page, 30).until(lambda found: found.execute_script(marks) == shown)
 
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    )
-    widths = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-    wide, room = browser.execute_script(widths)
-    assert wide <= room
-    tables = "return [...document.querySelectorAll('table')]"
-    unnamed = f"{tables}.filter((one) => !one.caption || !one.querySelector('th[scope]'))"
-    assert browser.execute_script(unnamed) == []
+
+def test_errata_are_linked_from_where_they_matter_and_back(page: Any) -> None:
+    for name in ("log-softmax", "majority-class"):
+        link = page.find_element("css selector", f"#small .errata a[href='#erratum-{name}']")
+        assert link.text == name
+        entry = page.find_element("id", f"erratum-{name}")
+        assert f"tff-esn errata {name}" in entry.text
+        assert entry.find_elements("css selector", "a[href='#small']")
+    nowhere = """return [...document.querySelectorAll("a[href^='#']")].map((one) => one.getAttribute("href").slice(1))
+        .filter((name) => !document.getElementById(name))"""
+    assert page.execute_script(nowhere) == []
+
+
+def test_the_page_on_a_phone_on_paper_and_read_aloud(page: Any) -> None:
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    assert page.execute_script(wide) <= 0
+    # A4 without its margins.
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**metrics, "width": 718, "mobile": False})
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.execute_script(wide) <= 0
+    widgets = "return [...document.querySelectorAll('nav, button, input')].filter((one) => one.offsetParent)"
+    assert page.execute_script(widgets) == []
+    unnamed = """return [...document.querySelectorAll("table")].filter((one) => !one.caption
+        || [...one.querySelectorAll("th")].some((cell) => !cell.scope))"""
+    assert page.execute_script(unnamed) == []
+    assert page.execute_script("return document.documentElement.lang") == "en"
+    silent = "return [...document.querySelectorAll('.chart')].filter((one) => !one.getAttribute('aria-label'))"
+    assert page.execute_script(silent) == []
+    headings = "return [...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))"
+    levels = page.execute_script(headings)
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:]))

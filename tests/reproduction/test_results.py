@@ -10,6 +10,7 @@ import pytest
 
 from tests.federated.small import small_config, small_inputs
 from tff_esn.config import SweepConfig, SweepFigure, SweepPivot, SweepTable, from_mapping
+from tff_esn.errata.catalogue import errata
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.federated.sweep import Cell, cells_of, run_cell
@@ -73,6 +74,7 @@ def test_every_named_run_is_well_formed() -> None:
             run = load_run(name, quick)
             config = from_mapping(CONFIGS[run.settings["kind"]], run.settings, name)
             assert run.about.covers and run.about.claimed and run.about.takes, name
+            assert set(run.about.errata) <= {one.name for one in errata()}, name
             if isinstance(config, SweepConfig):
                 assert cells_of(config, [0], name)
                 known = set(config.grid)
@@ -125,7 +127,7 @@ def test_a_result_survives_its_file_and_a_damaged_one_is_named(tmp_path: Path) -
     (path,) = (ROOT / "runs" / "results").glob("feature-statistics.json")
     result = read_result(path)
     write_result(tmp_path / "again.json", result)
-    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+    assert read_result(tmp_path / "again.json") == result
     (tmp_path / "again.json").write_text(path.read_text().replace('"corner"', '"border"', 1))
     with pytest.raises(DataError, match=r"again\.json: tables\.0"):
         read_result(tmp_path / "again.json")

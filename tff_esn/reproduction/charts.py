@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +22,53 @@ PNG_SCALE = 2.0
 def chart(figure: ResultFigure, preset: str | None, legend: bool = True) -> dict[str, Any]:
     """The figure's Vega-Lite specification.
 
-    Its parameters `preset` and `hidden` (names of curves) choose what is drawn.
+    Its parameters `preset` and `hidden` (names of curves) choose what is drawn. Domains are given, not found by Vega:
+    a curve that is hidden moves no axis.
 
     Args:
         figure: The figure.
         preset: The preset that is shown first; None where it has none.
         legend: Whether there is one inside the chart.
     """
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "background": "transparent",
+        "params": [{"name": "preset", "value": preset}, {"name": "hidden", "value": []}],
+        "data": {"values": [_values(one) for one in figure.series]},
+        "transform": [
+            {"filter": "datum.preset === null || datum.preset === preset"},
+            {"filter": "indexof(hidden, datum.name) < 0"},
+            {"flatten": ["x", "y", "low", "high"]},
+        ],
+        "concat": [_panel(figure, title, legend) for title in figure.panels],
+        "columns": figure.columns,
+        "config": {
+            "view": {"stroke": None},
+            "axis": {"grid": True, "domain": False},
+            "title": {"fontSize": 11, "fontWeight": 600},
+        },
+    }
+
+
+def _panel(figure: ResultFigure, title: str, legend: bool) -> dict[str, Any]:
+    own = [one for one in figure.series if one.panel == title]
     colours, dashes = styles(figure)
-    legend_of = {"title": None, "orient": "bottom", "columns": 4, "labelLimit": 260, "symbolType": "stroke"}
     names = list(colours)
-    colour = {
-        "field": "name",
-        "type": "nominal",
-        "scale": {"domain": names, "range": [colours[name] for name in names]},
-        "legend": legend_of if legend else None,
-    }
-    dash = {
-        "field": "name",
-        "type": "nominal",
-        "scale": {"domain": names, "range": [dashes[name] for name in names]},
-        "legend": legend_of if legend else None,
-    }
+    symbols = {"symbolType": "stroke", "symbolOpacity": 1, "symbolStrokeWidth": 2}
+    legend_of = {"title": None, "orient": "bottom", "columns": 4, "labelLimit": 260, **symbols}
+    by_name = {"field": "name", "type": "nominal", "legend": legend_of if legend else None}
+    colour = {**by_name, "scale": {"domain": names, "range": [colours[name] for name in names]}}
+    dash = {**by_name, "scale": {"domain": names, "range": [dashes[name] for name in names]}}
+    bars = any(one.mark == "bar" for one in figure.series)
+    across = [value for one in figure.series for value in one.x]
     x: dict[str, Any] = {"field": "x", "type": "quantitative", "title": figure.x, "axis": {"tickCount": 6}}
-    x["scale"] = {"type": "log"} if figure.log_x else {"nice": False, "zero": False}
+    x["scale"] = {"domain": [min(across), max(across)], "padding": 5 if bars else 0}
     if figure.log_x:
+        x["scale"] = {"domain": [min(across), max(across)], "type": "log"}
         x["axis"] = {"format": "~s", "tickCount": 5}
     y: dict[str, Any] = {"field": "y", "type": "quantitative", "title": figure.y or None}
-    bars = any(one.mark == "bar" for one in figure.series)
-    y["scale"] = {"zero": bars} if figure.y_range is None else {"domain": list(figure.y_range)}
-    limits = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": {**colour, "legend": None}}
+    y["scale"] = {"domain": list(figure.y_range or _reach(own, bars)), "nice": True}
+    limits = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour}
     lines = {"x": x, "y": y, "color": colour, "strokeDash": dash}
     tooltip = [
         {"field": "name", "title": " "},
@@ -71,40 +89,24 @@ def chart(figure: ResultFigure, preset: str | None, legend: bool = True) -> dict
             "encoding": {**lines, "tooltip": tooltip},
         },
     }
-    marks: set[str] = {one.mark for one in figure.series}
-    marks |= {"band"} if any(one.low for one in figure.series) else set()
+    marks: set[str] = {one.mark for one in own} | ({"band"} if any(one.low for one in own) else set())
     wanted = {"band": "datum.banded"}
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "background": "transparent",
-        "params": [{"name": "preset", "value": preset}, {"name": "hidden", "value": []}],
-        "data": {"values": [_values(one) for one in figure.series]},
-        "transform": [
-            {"filter": "datum.preset === null || datum.preset === preset"},
-            {"filter": "indexof(hidden, datum.name) < 0"},
-            {"flatten": ["x", "y", "low", "high"]},
+        "title": title,
+        "width": 640 // figure.columns if figure.columns > 1 else 520,
+        "height": _HEIGHT,
+        "transform": [{"filter": {"field": "panel", "equal": title}}],
+        "layer": [
+            {"transform": [{"filter": wanted.get(name, f"datum.mark === '{name}'")}], **layer}
+            for name, layer in layers.items()
+            if name in marks
         ],
-        "facet": {"field": "panel", "type": "nominal", "title": None, "sort": figure.panels},
-        "columns": figure.columns,
-        "spec": {
-            "width": 640 // figure.columns if figure.columns > 1 else 520,
-            "height": _HEIGHT,
-            "layer": [
-                {"transform": [{"filter": wanted.get(name, f"datum.mark === '{name}'")}], **layer}
-                for name, layer in layers.items()
-                if name in marks
-            ],
-        },
-        # Each panel has its own axes, so that none has to be looked for elsewhere.
-        "resolve": {"axis": {"x": "independent", "y": "independent"}}
-        if figure.y_range
-        else {"axis": {"x": "independent"}, "scale": {"y": "independent"}},
-        "config": {
-            "view": {"stroke": None},
-            "axis": {"grid": True, "domain": False},
-            "header": {"labelFontWeight": 600},
-        },
     }
+
+
+def _reach(series: Sequence[Series], from_zero: bool) -> tuple[float, float]:
+    values = [value for one in series for value in (*one.y, *one.low, *one.high)]
+    return min(0.0, *values) if from_zero else min(values), max(values)
 
 
 def styles(figure: ResultFigure) -> tuple[dict[str, str], dict[str, list[int]]]:

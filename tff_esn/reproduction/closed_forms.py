@@ -118,16 +118,17 @@ class ClosedFormRun:
             for method in config.methods
             if method.algorithm != "central"
         ]
-        yield ResultFigure(
-            f"{name}-bytes",
-            f"{title}: accuracy against bytes",
-            "bytes from a client",
-            f"{config.scored} accuracy, %",
-            series,
-            2,
-            y_range=(0.0, 100.0),
-            log_x=True,
-        )
+        if len({value for one in series for value in one.x}) > 1:
+            yield ResultFigure(
+                f"{name}-bytes",
+                f"{title}: accuracy against bytes",
+                "bytes from a client",
+                f"{config.scored} accuracy, %",
+                series,
+                2,
+                y_range=(0.0, 100.0),
+                log_x=True,
+            )
 
     @cached_property
     def _content(self) -> str:

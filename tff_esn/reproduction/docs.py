@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 from tff_esn.evaluation.reported import reported
 from tff_esn.reproduction.exports import cells_of, notes_of, to_markdown
 from tff_esn.reproduction.result import DEVIATIONS, RunResult, number_text
-from tff_esn.reproduction.summary import DOCUMENTS, PRESETS, beside, came_out, headlines, in_order, seconds_text
+from tff_esn.reproduction.summary import (
+    DOCUMENTS,
+    PRESETS,
+    beside,
+    came_out,
+    errata_of,
+    headlines,
+    in_order,
+    seconds_text,
+)
 
 #: Tables with more cells than this are left to the report.
 _LARGEST = 400
@@ -59,8 +68,9 @@ def _run(result: RunResult) -> Iterator[str]:
     yield f"**Came out.** {came_out([result])}\n"
     if about.why:
         yield f"**Why.** {about.why}\n"
-    if about.notes:
-        yield "\n".join(f"- {note}" for note in about.notes) + "\n"
+    if about.notes or about.errata:
+        linked = [f"[`{one.name}`](errata.md#{one.name}): {one.finding}" for one in errata_of(result)]
+        yield "\n".join(f"- {note}" for note in (*about.notes, *linked)) + "\n"
     for table in result.tables:
         lines = cells_of(table)
         if len(lines) * len(lines[0]) > _LARGEST:

@@ -34,6 +34,7 @@ from tff_esn.reproduction.summary import (
     SIGNS,
     WORDS,
     came_out,
+    errata_of,
     headlines,
     in_order,
     seconds_text,
@@ -107,6 +108,7 @@ def render(results: Sequence[RunResult]) -> str:
         lead=_lead(ordered),
         warnings=_warnings(ordered),
         documents=documents,
+        errata=_errata(ordered),
         presets=PRESETS,
         summary=[_summary(result) for result in ordered],
         deviations=f"{DEVIATIONS:g}",
@@ -118,8 +120,32 @@ def render(results: Sequence[RunResult]) -> str:
 
 
 def prose(text: str) -> Markup:
-    """Text with `code` in it."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    """Text with `code` and *emphasis* in it."""
+    code = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*(\w[^*<>]*)\*", r"<em>\1</em>", code))
+
+
+def _errata(results: Sequence[RunResult]) -> list[dict[str, Any]]:
+    """All of them by document, each with the runs that it bears on."""
+    from tff_esn.errata.catalogue import DOCUMENTS as PRINTED_IN
+    from tff_esn.errata.catalogue import errata
+
+    return [
+        {
+            "name": document,
+            "title": title,
+            "errata": [
+                {
+                    "told": one,
+                    "command": f"tff-esn errata {one.name}{' --data path/to/WESAD' if one.recordings else ''}",
+                    "runs": [result for result in results if one.name in result.about.errata],
+                }
+                for one in own
+            ],
+        }
+        for document, title in PRINTED_IN.items()
+        if (own := [one for one in errata() if one.document == document])
+    ]
 
 
 def _summary(result: RunResult) -> dict[str, Any]:
@@ -152,6 +178,7 @@ def _run(result: RunResult) -> dict[str, Any]:
         "came_out": came_out([result]),
         "why": result.about.why,
         "notes": result.about.notes,
+        "errata": errata_of(result),
         "tables": [_table(result, table) for table in result.tables],
         "figures": [_figure(figure) for figure in result.figures],
         "command": made.command,

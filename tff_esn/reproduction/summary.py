@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tff_esn.reproduction.result import PRINTED, Agreement, Column, Number, RunResult, agreement, number_text
+
+if TYPE_CHECKING:
+    # Its evidence takes TensorFlow, which takes seconds to come.
+    from tff_esn.errata.catalogue import Erratum
 
 DOCUMENTS = {
     "thesis": "The thesis",
@@ -59,6 +64,13 @@ def headlines(result: RunResult) -> list[HeadlineNumber]:
 def in_order(results: Sequence[RunResult]) -> list[RunResult]:
     """Document by document, each in its own order."""
     return sorted(results, key=lambda one: (list(DOCUMENTS).index(one.about.document), one.about.order, one.name))
+
+
+def errata_of(result: RunResult) -> list[Erratum]:
+    """What is printed wrongly and bears on a run."""
+    from tff_esn.errata.catalogue import errata
+
+    return errata(result.about.errata) if result.about.errata else []
 
 
 def beside(own: Number | None, printed: Number | None, column: Column) -> str:
