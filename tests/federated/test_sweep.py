@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from tests.federated.small import small_config, small_inputs
+from tff_esn.cache import Cache
 from tff_esn.config import AttackConfig, SweepConfig, from_mapping
 from tff_esn.data.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
 from tff_esn.federated import sweep as module
 from tff_esn.federated.report import model_name, printed_scores
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, run_cell, run_cells
+from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, run_cell, tasks_of
 from tff_esn.model.source import Source
+from tff_esn.tasks import run_tasks
 
 SWEEP: dict[str, Any] = {
     "kind": "federated",
@@ -56,6 +58,14 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     folder = tmp_path_factory.mktemp("fifteen")
     write_wesad(folder, minutes=5.0)
     return Source(folder, tmp_path_factory.mktemp("cache"))
+
+
+def run_cells(cells: list[Cell], source: Source) -> dict[Cell, CellResult]:
+    for config in {cell.config.inputs for cell in cells}:
+        source.prepare(config, 1)
+    tasks = tasks_of(cells, source)
+    results = run_tasks(tasks, Cache(source.cache), 1, "")
+    return {cell: restored(results[task.key]) for cell, task in zip(cells, tasks)}
 
 
 def test_finished_runs_are_kept_and_equal_ones_run_once(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

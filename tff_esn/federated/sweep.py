@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.cache import Cache, fingerprint
+from tff_esn.cache import fingerprint
 from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, from_mapping, merged, nested
 from tff_esn.errors import ConfigError
 from tff_esn.evaluation.metrics import METRICS, Scores, scores_from
@@ -25,7 +25,7 @@ from tff_esn.federated.study import FederatedStudy
 from tff_esn.model.source import Source
 from tff_esn.presets import settled
 from tff_esn.store import jsonable
-from tff_esn.tasks import Arrays, Task, run_tasks
+from tff_esn.tasks import Arrays, Task
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
@@ -114,15 +114,6 @@ def tasks_of(cells: Sequence[Cell], source: Source) -> list[Task]:
         Task(str(cell), "federated", _key(cell, contents[cell.config.inputs]), partial(_run, source, cell))
         for cell in cells
     ]
-
-
-def run_cells(cells: Sequence[Cell], source: Source, jobs: int | None = 1) -> dict[Cell, CellResult]:
-    """Runs those of the cells that are not kept yet; an interrupt loses those under way only."""
-    for config in {cell.config.inputs for cell in cells}:
-        source.prepare(config, jobs)
-    tasks = tasks_of(cells, source)
-    results = run_tasks(tasks, Cache(source.cache), jobs, "Federated runs")
-    return {cell: restored(results[task.key]) for cell, task in zip(cells, tasks)}
 
 
 def _key(cell: Cell, content: str) -> str:
