@@ -30,6 +30,11 @@ Each number is the mean over seeds with its standard deviation, under `thesis` (
 {DEVIATIONS:g} standard deviations of our mean. `▲`, `▼`: ours is above or below it, beyond that spread. No sign:
 nothing is printed, or one seed has no spread. †: gives every example the same answer in some seed. The errata are in
 [errata.md](errata.md).
+
+`tff-esn reproduce --list` names the run of each table and figure that has results. Left out are drawings (thesis
+Figures 1.1, 2.1 to 2.3, 3.1, 6.1 and 6.2, the IncFed paper's Figures 1 to 3, the slides' diagrams) and, as a search,
+the IncFed paper's Table II: it is a space to tune in (`tff-esn tune DIR --space incfed-table-2`). Runs on HHAR need its
+recordings.
 """
 
 
