@@ -42,7 +42,7 @@ SIGNATURE = {"inputs": ["features", "state"], "outputs": ["probability", "state"
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _MEMBERS = ("metadata.json", _CONFIG, _WEIGHTS)
 _EXPECTED = {
-    KERAS: "a model of `tff-esn central`: a run's folder, or what `tff-esn export` writes",
+    KERAS: "a model of `tff-esn central` or `federate`: a run's folder, or what `tff-esn export` writes",
     TFLITE: "a step model that `tff-esn export --format tflite` writes",
 }
 _LAYERS = [("InputLayer", None), ("Reservoir", "tff_esn>Reservoir"), ("Dense", None)]

@@ -162,7 +162,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
     return {
         "name": result.name,
         "covers": covers,
-        "claimed": result.about.claimed,
+        "claimed": re.sub(r"(?<=\.) .*", "", result.about.claimed),  # its first sentence
         "lines": lines or [{"claim": came_out([result]), "printed": "", "ours": nothing}],
     }
 
