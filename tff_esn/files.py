@@ -103,11 +103,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def append_line(path: Path, line: str) -> None:
-    """Adds a line to a file, on disk before this returns; a crash can cut it off."""
+def append_bytes(path: Path, content: bytes) -> None:
+    """Adds to a file, on disk before this returns; a crash can cut it off."""
     try:
         with path.open("ab") as file:
-            file.write(line.encode())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

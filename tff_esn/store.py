@@ -42,7 +42,8 @@ from pydantic.dataclasses import dataclass
 from tff_esn.cache import fingerprint
 from tff_esn.console import log
 from tff_esn.errors import ConfigError, DataError, TffEsnError
-from tff_esn.files import append_line, atomic_write, hold, whole_lines
+from tff_esn.events import EventsFile
+from tff_esn.files import append_bytes, atomic_write, hold, whole_lines
 from tff_esn.versions import stack_versions
 
 _RECORD, _METRICS, _EVENTS, _MODEL, _LOCK = "run.json", "metrics.csv", "tensorboard", "model.keras", ".lock"
@@ -186,7 +187,7 @@ class Run:
         self._lock: BinaryIO | None = None
         self._since = time.monotonic()
         self._columns: tuple[str, ...] | None = None
-        self._events: Any = None
+        self._events = EventsFile(folder / _EVENTS)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -242,7 +243,7 @@ class Run:
         self._append({"step": number, **cells})
         scalars = {name: float(cell) for name, cell in cells.items() if isinstance(cell, (int, float))}
         if scalars:
-            self._write_events(number, scalars)
+            self._events.write(number, scalars)
 
     def metrics(self) -> list[dict[str, Cell]]:
         """The rows logged so far; None where a cell is empty."""
@@ -323,9 +324,6 @@ class Run:
             file.write(_json(self.record).encode())
 
     def _end(self, **changes: Any) -> None:
-        if self._events is not None:
-            self._events.close()
-            self._events = None
         now = time.monotonic()
         duration = (self.record.duration or 0.0) + now - self._since
         self._since = now
@@ -344,18 +342,8 @@ class Run:
                 path, f"new columns {', '.join(extra)}", f"only those of its first row, {', '.join(columns)}"
             )
         writer.writerow(row)
-        append_line(path, text.getvalue())
+        append_bytes(path, text.getvalue().encode())
         self._columns = columns
-
-    def _write_events(self, step: int, scalars: Mapping[str, float]) -> None:
-        import tensorflow as tf
-
-        if self._events is None:
-            self._events = tf.summary.create_file_writer(str(self.folder / _EVENTS))
-        with self._events.as_default(step=step):
-            for name, value in scalars.items():
-                tf.summary.scalar(name, value)
-        self._events.flush()
 
 
 class RunStore:

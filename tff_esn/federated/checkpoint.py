@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tff_esn.console import log
 from tff_esn.errors import DataError
-from tff_esn.files import append_line, atomic_write, read_arrays, whole_lines, write_arrays
+from tff_esn.files import append_bytes, atomic_write, read_arrays, whole_lines, write_arrays
 
 _ROUND = "round"
 
@@ -82,7 +82,7 @@ class MetricsFile:
             self._widen(new)
         text = io.StringIO()
         csv.DictWriter(text, self._columns, restval="", lineterminator="\n").writerow({_ROUND: key, **value})
-        append_line(self._path, text.getvalue())
+        append_bytes(self._path, text.getvalue().encode())
 
     def _begin(self, key: int) -> None:
         header, *rows = whole_lines(self._path).decode(errors="replace").splitlines() or [_ROUND]

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
 from tff_esn.evaluation.metrics import METRICS, Scores, score
+from tff_esn.events import EventsFile
 from tff_esn.federated.checkpoint import Checkpoint, MetricsFile
 from tff_esn.federated.clients import drawn_clients
 from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.interrupts import deferred_interrupts
 from tff_esn.model.inputs import Examples
 from tff_esn.model.readout import Readout
-from tff_esn.runtime import load_tff
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff
@@ -160,10 +160,7 @@ class Program:
         There are the last state, `state.npz`, the numbers of every round, `metrics.csv`, and the same for TensorBoard.
         Nothing of a round stays in memory.
         """
-        keepers = [
-            MetricsFile(folder / "metrics.csv"),
-            load_tff().program.TensorBoardReleaseManager(folder / "tensorboard"),
-        ]
+        keepers = [MetricsFile(folder / "metrics.csv"), EventsFile(folder / "tensorboard")]
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
             checkpoint = Checkpoint(folder / "state.npz")
             return asyncio.run(self._run(checkpoint, keepers, check, bar, lambda record: None))
