@@ -1,33 +1,38 @@
 """Runs that are killed at random moments and continued, against one that nothing stopped.
 
-    python benchmarks/kills.py [--runs 100] [--seed 0] [--jobs 2]
+    python benchmarks/kills.py [--runs 100] [--seed 0]
 
 Each run is `tff-esn federate fedcurv` on five short generated subjects, killed (SIGKILL) at a random moment after its
 folder is there, every fourth at any moment at all, and then started again with the same command. It must end with the
 metrics, scores and weights of the unbroken run, to the last bit; every process that it had started must be gone; and
 neither its folder nor the cache may hold a file that was half written.
+
+A command is a fork of this process, which has imported all it needs: importing takes longer than the rounds, and has
+nothing to lose.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import io
 import os
 import random
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
 import zipfile
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 import numpy as np
 import psutil
+import tensorflow_federated as _  # noqa: F401
 
+from tff_esn.cli.main import main as main_of_command
 from tff_esn.data.synthetic.wesad import write_wesad
 
 OPTIONS = (
@@ -46,22 +51,28 @@ class Place:
     cache: Path
     runs: Path
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> psutil.Process:
         """The command, in a process of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "tff_esn", "federate", "fedcurv", str(self.study), *OPTIONS],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "TFF_ESN_CACHE": str(self.cache), "TFF_ESN_RUNS": str(self.runs)},
-        )
+        pid = os.fork()
+        if pid:
+            return psutil.Process(pid)
+        status: object = 1
+        try:
+            os.environ.update(TFF_ESN_CACHE=str(self.cache), TFF_ESN_RUNS=str(self.runs))
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            sys.argv = ["tff-esn", "federate", "fedcurv", str(self.study), *OPTIONS]
+            main_of_command()
+        except SystemExit as end:
+            status = end.code
+        finally:
+            atexit._run_exitfuncs()
+            os._exit(status if isinstance(status, int) else int(status is not None))
 
     def finish(self) -> Path:
         """Runs the command to its end."""
-        process = self.start()
-        complaint = process.communicate()[1]
-        if process.returncode:
-            raise RuntimeError(complaint)
+        if status := self.start().wait():
+            raise RuntimeError(f"the command ended with status {status}")
         return self.folder()
 
     def folder(self) -> Path:
@@ -69,11 +80,16 @@ class Place:
         (record,) = self.runs.glob("federate-*/run.json")
         return record.parent
 
-    def wait_for_folder(self, process: subprocess.Popen[str]) -> float:
+    def wait_for_folder(self, process: psutil.Process) -> float:
         """The moment at which the run has a folder."""
-        while process.poll() is None and not list(self.runs.glob("federate-*/run.json")):
+        while is_alive(process) and not list(self.runs.glob("federate-*/run.json")):
             time.sleep(0.005)
         return time.monotonic()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -109,7 +125,7 @@ def left_running(processes: list[psutil.Process]) -> list[str]:
     """Those that outlive the one that started them."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        alive = [own for own in processes if own.is_running() and own.status() != psutil.STATUS_ZOMBIE]
+        alive = [own for own in processes if is_alive(own)]
         if not alive:
             return []
         time.sleep(0.05)
@@ -126,14 +142,14 @@ def killed_and_continued(number: int, seed: int, place: Place, expected: Path, b
     else:
         deadline = place.wait_for_folder(process) + draw.uniform(0.0, lasts)
     children: list[psutil.Process] = []
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and is_alive(process):
         time.sleep(0.005)
-    if process.poll() is None:
-        children = psutil.Process(process.pid).children(recursive=True)
+    if is_alive(process):
+        children = process.children(recursive=True)
         process.kill()
-    process.communicate()
-    moment = reached(place) if process.returncode else "it was over before the kill"
-    folder = place.finish() if process.returncode else place.folder()
+    killed = process.wait() != 0
+    moment = reached(place) if killed else "it was over before the kill"
+    folder = place.finish() if killed else place.folder()
     wrong = left_running(children) + problems(folder, expected)
     return f"run {number}: {'; '.join(wrong)}" if wrong else moment
 
@@ -154,30 +170,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch)
+    root = Path(tempfile.mkdtemp())  # Not a TemporaryDirectory, which a fork would remove when it ends.
+    try:
         write_wesad(root / "study", subjects=5, minutes=5.0)
         unbroken = Place(root / "study", root / "cache", root / "unbroken")
+        unbroken.finish()
+        shutil.rmtree(unbroken.runs)  # Its features are in the cache now, as those of the others will be.
         start = time.monotonic()
         process = unbroken.start()
         begins = unbroken.wait_for_folder(process) - start
-        process.communicate()
+        process.wait()
         lasts = time.monotonic() - start - begins
         expected = unbroken.folder()
         print(f"an unbroken run has its folder after {begins:.1f} s and is over {lasts:.1f} s later", flush=True)
-
-        def one(number: int) -> str:
+        outcomes: Counter[str] = Counter()
+        for number in range(given.runs):
             place = Place(unbroken.study, unbroken.cache, root / f"runs-{number}")
-            return killed_and_continued(number, given.seed, place, expected, begins, lasts)
-
-        with ThreadPoolExecutor(given.jobs) as threads:
-            outcomes = Counter()
-            for outcome in threads.map(one, range(given.runs)):
-                outcomes[outcome] += 1
-                print(sum(outcomes.values()), outcome, flush=True)
+            outcome = killed_and_continued(number, given.seed, place, expected, begins, lasts)
+            outcomes[outcome] += 1
+            print(number + 1, outcome, flush=True)
         left = [path for path in (root / "cache" / "scratch").iterdir() if path.is_dir()] + unfinished(root / "cache")
+    finally:
+        shutil.rmtree(root)
     for outcome, count in outcomes.items():
         print(f"{count:4d}  {outcome}")
     print(f"left in the cache: {left or 'nothing'}")

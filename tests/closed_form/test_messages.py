@@ -202,7 +202,8 @@ def damaged(data: bytes, offset: int, new: bytes) -> bytes:
 
 def resealed(data: bytes) -> bytes:
     """With a checksum that fits, as a client with a defect of its own would send it."""
-    return data[: HEADER_BYTES - 4] + struct.pack("<I", zlib.crc32(data[HEADER_BYTES:])) + data[HEADER_BYTES:]
+    header, body = data[: HEADER_BYTES - 4], data[HEADER_BYTES:]
+    return header + struct.pack("<I", zlib.crc32(header + body)) + body
 
 
 GOOD = full_message(OWN).encode()

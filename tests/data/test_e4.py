@@ -94,7 +94,7 @@ def test_sensors_of_different_times_are_refused(tmp_path: Path) -> None:
     [
         (
             "subject,begin,end,label\n",
-            "columns subject, begin, end, label; expected columns subject, start, end, label",
+            "columns 'subject', 'begin', 'end', 'label'; expected columns subject, start, end, label",
         ),
         ("subject,start,end,label\nP1,1,2\n", "labels.csv:2: 3 fields"),
         ("subject,start,end,label\nP1,1,x,1\n", "labels.csv:2: end 'x'"),
