@@ -39,6 +39,8 @@ OPTIONS = (
     *("--preset", "corrected", "--features", "tEDA,HR", "--split", "leave-out-S6"),
     *("--clients", "3", "--rounds", "80", "--reservoirs", "different", "--server-rate", "0.1", "--jobs", "1"),
 )
+#: Of a run that does not count.
+_OVER = "it was over before the kill"
 #: Seconds within which what a killed process had started is gone.
 PATIENCE = 20.0
 
@@ -148,7 +150,7 @@ def killed_and_continued(number: int, seed: int, place: Place, expected: Path, b
         children = process.children(recursive=True)
         process.kill()
     killed = process.wait() != 0
-    moment = reached(place) if killed else "it was over before the kill"
+    moment = reached(place) if killed else _OVER
     folder = place.finish() if killed else place.folder()
     wrong = left_running(children) + problems(folder, expected)
     return f"run {number}: {'; '.join(wrong)}" if wrong else moment
@@ -185,7 +187,8 @@ def main() -> None:
         expected = unbroken.folder()
         print(f"an unbroken run has its folder after {begins:.1f} s and is over {lasts:.1f} s later", flush=True)
         outcomes: Counter[str] = Counter()
-        for number in range(given.runs):
+        while sum(outcomes.values()) - outcomes[_OVER] < given.runs:
+            number = sum(outcomes.values())
             place = Place(unbroken.study, unbroken.cache, root / f"runs-{number}")
             outcome = killed_and_continued(number, given.seed, place, expected, begins, lasts)
             outcomes[outcome] += 1
