@@ -267,7 +267,7 @@ def test_a_model_comes_back(store: RunStore) -> None:
     with pytest.raises(RuntimeError):
         run.save_model(Broken())
     assert path.read_bytes() == before
-    assert sorted(file.name for file in run.folder.iterdir()) == ["model.keras", "run.json"]
+    assert sorted(file.name for file in run.folder.iterdir()) == [".lock", "model.keras", "run.json"]
 
 
 def test_files_stay_inside_the_folder(store: RunStore) -> None:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-import zipfile
-import zlib
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
-import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
 from tff_esn.console import log
 from tff_esn.errors import DataError
-from tff_esn.files import atomic_write
+from tff_esn.files import atomic_write, hold, read_arrays, write_arrays
 
 _BLOCK = 1 << 20
 _LOCK = ".lock"
@@ -53,7 +49,7 @@ def _sha256(file: Path) -> str:
 class Cache:
     """Arrays by key, below one folder.
 
-    A damaged entry (its archive carries checksums) counts as missing and is made anew.
+    A damaged entry (each carries a checksum) counts as missing and is made anew.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -72,14 +68,14 @@ class Cache:
         stamp = [str(file), status.st_size, status.st_mtime_ns]
         memo = self.folder / "digests" / f"{fingerprint(str(file))}.json"
         try:
-            remembered = json.loads(memo.read_text())
-            if remembered["stamp"] == stamp:
-                return remembered["sha256"]
-        except (OSError, ValueError, KeyError, TypeError):
+            digest, check = json.loads(memo.read_text())
+            if check == fingerprint([stamp, digest]):
+                return digest
+        except (OSError, ValueError, TypeError):
             pass
         digest = _sha256(file)
-        with atomic_write(memo) as out:
-            out.write(json.dumps({"stamp": stamp, "sha256": digest}).encode())
+        with atomic_write(memo, durable=False) as out:
+            out.write(json.dumps([digest, fingerprint([stamp, digest])]).encode())
         return digest
 
     def path(self, kind: str, key: str) -> Path:
@@ -88,20 +84,17 @@ class Cache:
 
     def load(self, kind: str, key: str) -> dict[str, NDArray] | None:
         """The arrays of an entry, or None if there is none that is whole."""
-        path = self.path(kind, key)
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                return dict(archive)
+            return read_arrays(self.path(kind, key))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            log.warning("%s: damaged cache entry (%s), made anew", path, error)
+        except DataError as error:
+            log.warning("%s: damaged cache entry (%s), made anew", error.source, error.found)
             return None
 
     def store(self, kind: str, key: str, arrays: Mapping[str, NDArray]) -> None:
         """Writes an entry, whole or not at all."""
-        with atomic_write(self.path(kind, key)) as file:
-            np.savez(file, **arrays)
+        write_arrays(self.path(kind, key), arrays)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -112,26 +105,17 @@ class Cache:
         """
         above = self.folder / "scratch"
         above.mkdir(parents=True, exist_ok=True)
-        with _locked(above / _LOCK):
+        with hold(above / _LOCK):
             for left in above.glob("*/" + _LOCK):
-                with suppress(BlockingIOError, FileNotFoundError), _locked(left, wait=False):
+                with suppress(BlockingIOError, FileNotFoundError), hold(left, wait=False):
                     shutil.rmtree(left.parent, ignore_errors=True)
             own = Path(tempfile.mkdtemp(dir=above))
-            lock = (own / _LOCK).open("w")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock = hold(own / _LOCK)
         with lock:
             try:
                 yield own
             finally:
                 shutil.rmtree(own, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Holds a lock, which ends with the process that holds it however that ends."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
 
 
 class Shared:

@@ -639,8 +639,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomli.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; expected a TOML file") from None
-    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: {error}; expected a TOML file") from None
+    # Numbers may be too long and tables too deep.
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: {' '.join(str(error).split())}; expected a TOML file") from None
 
 
 @dataclass(frozen=True, config=_strict)

@@ -7,7 +7,8 @@ A run is a folder:
     tensorboard/   the same numbers for TensorBoard
     model.keras    the model, and whatever else the run writes
 
-`run.json` comes first, so that a run whose process dies leaves a trace. No run overwrites another.
+`run.json` comes first, so that a run whose process dies leaves a trace. No run overwrites another, and one process
+at a time works in a folder: it holds the lock `.lock`, which ends with it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import operator
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Literal, Optional, Union
+from typing import Any, BinaryIO, Literal, Optional, Union
 
 import psutil
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
@@ -40,10 +42,11 @@ from pydantic.dataclasses import dataclass
 from tff_esn.cache import fingerprint
 from tff_esn.console import log
 from tff_esn.errors import ConfigError, DataError, TffEsnError
-from tff_esn.files import atomic_write
+from tff_esn.events import EventsFile
+from tff_esn.files import append_bytes, atomic_write, hold, whole_lines
 from tff_esn.versions import stack_versions
 
-_RECORD, _METRICS, _EVENTS, _MODEL = "run.json", "metrics.csv", "tensorboard", "model.keras"
+_RECORD, _METRICS, _EVENTS, _MODEL, _LOCK = "run.json", "metrics.csv", "tensorboard", "model.keras", ".lock"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: A process's start, told by the clock, moves a little when the clock is set.
 _CLOCK_SECONDS = 2.0
@@ -178,13 +181,13 @@ class Run:
     `log` appends to its metrics.
     """
 
-    def __init__(self, folder: Path, record: RunRecord, own: bool = False) -> None:
+    def __init__(self, folder: Path, record: RunRecord) -> None:
         self.folder = folder
         self.record = record
-        self._own = own
+        self._lock: BinaryIO | None = None
         self._since = time.monotonic()
         self._columns: tuple[str, ...] | None = None
-        self._events: Any = None
+        self._events = EventsFile(folder / _EVENTS)
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -197,11 +200,12 @@ class Run:
         return self.folder.name
 
     def __enter__(self) -> Run:
-        if not self._own:
-            if self.record.status == "running" and self.record.process.alive:
-                process = self.record.process
-                raise ConfigError(f"{self.folder}: still running as process {process.pid} on {process.host}")
-            self._own, self._since = True, time.monotonic()
+        if self._lock is None:
+            self._take()
+            self._since = time.monotonic()
+            for left in self.folder.rglob(".*"):
+                if left.name != _LOCK:  # what a killed process was about to write
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
             _header(self.folder / _METRICS)  # Whoever appends next must not continue a line that was cut off.
             self._save(process=Process.this(), status="running", finished=None, result=None, reason=None)
         return self
@@ -209,18 +213,21 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
-            if self.record.status == "running":
-                self.finish()
-            return
         try:
-            if isinstance(error, KeyboardInterrupt):
+            if error is None:
+                if self.record.status == "running":
+                    self.finish()
+            elif isinstance(error, KeyboardInterrupt):
                 self._end(status="interrupted")
             else:
                 self._end(status="failed", reason=_one_line(error))
         except OSError as problem:
+            if error is None:
+                raise
             # What went wrong first is what the user needs to see.
             log.warning("%s: the end of the run is not recorded (%s)", self.folder, problem)
+        finally:
+            self._release()
 
     def finish(self, result: Mapping[str, Any] | None = None) -> None:
         """Records that the run is complete, and what came out."""
@@ -236,13 +243,13 @@ class Run:
         self._append({"step": number, **cells})
         scalars = {name: float(cell) for name, cell in cells.items() if isinstance(cell, (int, float))}
         if scalars:
-            self._write_events(number, scalars)
+            self._events.write(number, scalars)
 
     def metrics(self) -> list[dict[str, Cell]]:
         """The rows logged so far; None where a cell is empty."""
         path = self.folder / _METRICS
         try:
-            lines = list(_csv_lines(_whole_lines(path)))
+            lines = list(_csv_lines(whole_lines(path)))
         except csv.Error as error:
             raise DataError(path, str(error), "a CSV file") from None
         return [dict(zip(lines[0], map(_parsed, line))) for line in lines[1:]]
@@ -286,7 +293,8 @@ class Run:
         # Keras goes by the ending of the name, so the folder is the temporary one.
         with tempfile.TemporaryDirectory(dir=self.folder, prefix=".model.") as scratch:
             model.save(Path(scratch) / _MODEL)
-            os.replace(Path(scratch) / _MODEL, path)
+            with atomic_write(path) as file:
+                file.write((Path(scratch) / _MODEL).read_bytes())
         return path
 
     def files(self) -> list[Path]:
@@ -294,15 +302,28 @@ class Run:
         whole = (path for path in self.folder.rglob("[!.]*") if path.is_file())
         return sorted(path for path in whole if not path.parent.name.startswith("."))
 
+    def _take(self) -> None:
+        """Makes the folder this process's own, for as long as it works in it."""
+        with suppress(BlockingIOError):
+            self._lock = hold(self.folder / _LOCK, wait=False)
+        if (self.folder / _RECORD).exists():
+            self.record = _read_record(self.folder)  # Somebody may have gone on with it since it was found.
+        process = self.record.process
+        if self._lock is None or (self.record.status == "running" and process.alive):
+            self._release()
+            raise ConfigError(f"{self.folder}: still running as process {process.pid} on {process.host}")
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
     def _save(self, **changes: Any) -> None:
         self.record = dataclasses.replace(self.record, **changes)
         with atomic_write(self.folder / _RECORD) as file:
             file.write(_json(self.record).encode())
 
     def _end(self, **changes: Any) -> None:
-        if self._events is not None:
-            self._events.close()
-            self._events = None
         now = time.monotonic()
         duration = (self.record.duration or 0.0) + now - self._since
         self._since = now
@@ -321,19 +342,8 @@ class Run:
                 path, f"new columns {', '.join(extra)}", f"only those of its first row, {', '.join(columns)}"
             )
         writer.writerow(row)
-        with path.open("a", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+        append_bytes(path, text.getvalue().encode())
         self._columns = columns
-
-    def _write_events(self, step: int, scalars: Mapping[str, float]) -> None:
-        import tensorflow as tf
-
-        if self._events is None:
-            self._events = tf.summary.create_file_writer(str(self.folder / _EVENTS))
-        with self._events.as_default(step=step):
-            for name, value in scalars.items():
-                tf.summary.scalar(name, value)
-        self._events.flush()
 
 
 class RunStore:
@@ -363,7 +373,8 @@ class RunStore:
             started=started,
         )
         digest = fingerprint([kind, settings, seed])[:8]
-        run = Run(_new_folder(self.root / f"{stem}-{started:%Y%m%dT%H%M%SZ}-{digest}"), record, own=True)
+        run = Run(_new_folder(self.root / f"{stem}-{started:%Y%m%dT%H%M%SZ}-{digest}"), record)
+        run._lock = hold(run.folder / _LOCK)
         run._save()
         return run
 
@@ -509,22 +520,13 @@ def _parsed(text: str) -> Cell:
     return text or None
 
 
-def _whole_lines(path: Path) -> bytes:
-    """A file without the last line if that was cut off; nothing if there is no file."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    return content[: content.rfind(b"\n") + 1]
-
-
 def _csv_lines(content: bytes) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(content.decode(errors="replace"), newline=""))
 
 
 def _header(path: Path) -> tuple[str, ...] | None:
     """The columns of a CSV file that will be appended to; a last line that was cut off is taken away."""
-    whole = _whole_lines(path)
+    whole = whole_lines(path)
     if path.exists():
         os.truncate(path, len(whole))
     return tuple(next(_csv_lines(whole))) if whole else None

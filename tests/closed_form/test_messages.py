@@ -202,7 +202,8 @@ def damaged(data: bytes, offset: int, new: bytes) -> bytes:
 
 def resealed(data: bytes) -> bytes:
     """With a checksum that fits, as a client with a defect of its own would send it."""
-    return data[: HEADER_BYTES - 4] + struct.pack("<I", zlib.crc32(data[HEADER_BYTES:])) + data[HEADER_BYTES:]
+    header, body = data[: HEADER_BYTES - 4], data[HEADER_BYTES:]
+    return header + struct.pack("<I", zlib.crc32(header + body)) + body
 
 
 GOOD = full_message(OWN).encode()
@@ -216,6 +217,7 @@ GOOD = full_message(OWN).encode()
         (GOOD + b"x", f"expected {len(GOOD)}"),
         (damaged(GOOD, 0, b"PK"), "a header of something else"),
         (damaged(GOOD, HEADER_BYTES, b"\1"), "a checksum that does not fit"),
+        (damaged(GOOD, 25, b"\7"), "a checksum that does not fit"),  # in its number of samples
         (resealed(damaged(GOOD, HEADER_BYTES, struct.pack("<d", float("nan")))), "1 values are not finite"),
         (full_message(RidgeStatistics(np.zeros((2, 3)), np.zeros(6), 1)).encode(), "3 columns; expected full, 2 of 4"),
         (resealed(damaged(columns_message(OWN, np.array([1, 3])).encode(), HEADER_BYTES, b"\3\0\1\0")), "not in order"),

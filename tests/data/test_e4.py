@@ -83,6 +83,16 @@ def test_a_damaged_sensor_file_is_one_clear_line(tmp_path: Path, text: str, comp
     assert "\n" not in message
 
 
+def test_a_line_without_a_value_is_a_missing_value_and_moves_no_other(tmp_path: Path) -> None:
+    lines = [f"{START}", "4.0", *map(str, range(40))]
+    write_e4(tmp_path / "P1", EDA="\n".join([*lines[:12], "", *lines[13:]]) + "\n")
+    values = read_e4_folder(tmp_path / "P1")[1]["wrist/EDA"].values
+    np.testing.assert_array_equal(values, [*range(10), np.nan, *range(11, 40)])
+    write_e4(tmp_path / "P2", EDA="\n".join([*lines[:12], "1\x005", *lines[13:]]) + "\n")
+    with pytest.raises(DataError, match="a NUL byte; expected a start time, a rate and then numbers"):
+        read_e4_folder(tmp_path / "P2")
+
+
 def test_sensors_of_different_times_are_refused(tmp_path: Path) -> None:
     write_e4(tmp_path / "P1", offsets={"BVP": 3600.0})
     with pytest.raises(DataError, match="share 0 s"):
@@ -94,7 +104,7 @@ def test_sensors_of_different_times_are_refused(tmp_path: Path) -> None:
     [
         (
             "subject,begin,end,label\n",
-            "columns subject, begin, end, label; expected columns subject, start, end, label",
+            "columns 'subject', 'begin', 'end', 'label'; expected columns subject, start, end, label",
         ),
         ("subject,start,end,label\nP1,1,2\n", "labels.csv:2: 3 fields"),
         ("subject,start,end,label\nP1,1,x,1\n", "labels.csv:2: end 'x'"),
@@ -102,6 +112,9 @@ def test_sensors_of_different_times_are_refused(tmp_path: Path) -> None:
         ("subject,start,end,label\nP1,2,1,1\n", "labels.csv:2: end 1 before start 2"),
         ("subject,start,end,label\nP1,1,2,happy\n", "labels.csv:2: label 'happy'"),
         ("subject,start,end,label\nP1,1,2,9\n", "labels.csv:2: label '9'"),
+        ("subject,start,end,label\nP1,1,2,²\n", "labels.csv:2: label '²'"),
+        ("subject,start,end,label\nP1,1,1_0,1\n", "labels.csv:2: end '1_0'"),
+        (f"subject,start,end,label\nP1,1,2,{'1' * 200_000}\n", "labels.csv: cannot be read (field larger than"),
         ("subject,start,end,label\nP9,1,2,1\n", "labels.csv:2: subject 'P9'"),
         ("subject,start,end,label\nP1,1,20,1\n", "labels.csv:2: interval from 1 s to 20 s"),
         (

@@ -136,6 +136,19 @@ def test_a_foreign_or_damaged_pickle_is_one_clear_line(tmp_path: Path, content: 
     assert "\n" not in message
 
 
+def test_a_pickle_cannot_ask_for_memory_or_show_what_was_in_it(tmp_path: Path) -> None:
+    # Python's own unpickler would make room for 2^31 memories.
+    path = written(tmp_path / "S2.pkl", b"\x80\x02}r\xff\xff\xff\x7f.")
+    with pytest.raises(DataError, match="keys none; expected a key 'signal'"):
+        read_wesad_subject(path)
+    # An array whose contents never come.
+    path = written(tmp_path / "S3.pkl", b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I1000\ntS'd'\ntR.")
+    assert load_arrays(path).size == 0
+    path = written(tmp_path / "S4.pkl", b"cnumpy\nndarray\n((I1000\ntS'd'\ntR.")
+    with pytest.raises(DataError, match="not a usable pickle"):
+        load_arrays(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"S2\.pkl: no such file"):
         load_arrays(tmp_path / "S2.pkl")

@@ -21,6 +21,7 @@ from tff_esn.federated.discriminator import (
     DiscriminatorRule,
     UpdateExamples,
     discriminator_for,
+    discriminator_network,
     readout_steps,
     round_examples,
     step_examples,
@@ -108,23 +109,32 @@ def test_the_network_learns_is_kept_and_judges_as_keras_does(tmp_path: Path) -> 
     assert made.card.test_f1 > 0.95 and made.card.validation_accuracy > 0.95
     again = train_discriminator(examples, config, ("S5",), DefenceConfig("discriminator", None, "steps"), seed=0)
     assert again.card == made.card
-    path = tmp_path / "discriminator.keras"
+    path = tmp_path / "discriminator.npz"
     made.save(path)
     loaded = Discriminator.load(path, PARAMETERS)
     assert loaded.card == made.card
-    expected = made.model.predict(examples.updates, verbose=0)[:, 0] > 0.5
-    for network in (made, loaded):
-        judgement = network.rule("left_out")(tf.constant(examples.updates), tf.ones(len(expected)))
+    network = discriminator_network(PARAMETERS, config, seed=1)
+    network.set_weights([part for layer in made.layers for part in layer])
+    expected = network.predict(examples.updates, verbose=0)[:, 0] > 0.5
+    for own in (made, loaded):
+        judgement = own.rule("left_out")(tf.constant(examples.updates), tf.ones(len(expected)))
         np.testing.assert_array_equal(judgement.accepted, expected)
     with pytest.raises(DataError, match=r"a discriminator of 9 parameters; expected one of 201"):
         Discriminator.load(path, 201)
+    content = path.read_bytes()
+    path.write_bytes(content[:-200] + b"x" + content[-199:])
+    with pytest.raises(DataError, match="contents that do not fit their checksum; expected a discriminator"):
+        Discriminator.load(path, PARAMETERS)
+    replace(made, layers=made.layers[:2]).save(path)
+    with pytest.raises(DataError, match="layers of other sizes than its card tells"):
+        Discriminator.load(path, PARAMETERS)
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(DataError, match="expected a discriminator that `tff-esn discriminator` wrote"):
         Discriminator.load(path, PARAMETERS)
     with pytest.raises(DataError, match="no such file"):
         discriminator_for(
             held_out(),
-            small_config(defence=DefenceConfig("discriminator", file=str(tmp_path / "missing.keras"))),
+            small_config(defence=DefenceConfig("discriminator", file=str(tmp_path / "missing.npz"))),
             0,
             tmp_path,
         )

@@ -83,7 +83,7 @@ def discriminator(
             made = train_discriminator(examples, network, subjects, defence, seed)
             cards.append((made.card, examples.accuracy))
             if seed == first:
-                made.save(run.path("discriminator.keras"))
+                made.save(run.path("discriminator.npz"))
         run.finish({"test_f1": spread([card.test_f1 for card, _ in cards]).mean})
     printed = reported()["thesis"]["discriminator"]
     table = Table(title=f"Discriminator, trained on {defence.trained_on}, {seeds} seeds", title_justify="left")

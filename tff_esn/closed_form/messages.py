@@ -16,6 +16,7 @@ N is the number of units, one more with a readout bias; k = |S|.
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Mapping
@@ -29,9 +30,11 @@ from tff_esn.closed_form.selection import Units
 from tff_esn.closed_form.statistics import RidgeStatistics, unpack
 from tff_esn.errors import TffEsnError
 
-_HEADER = struct.Struct("<4sBBBBIIIQ8sI")
-_MAGIC, _VERSION = b"ESNM", 1
-HEADER_BYTES = _HEADER.size
+_HEADER = struct.Struct("<4sBBBBIIIQ8s")
+_MAGIC, _VERSION = b"ESNM", 2
+#: The header ends with the checksum of all else.
+_CHECKSUM = struct.Struct("<I")
+HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 _NO_UNITS = np.empty(0, np.int64)
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -84,32 +87,27 @@ class Message:
         parts = [self.units.astype(_index_type(self.columns)).tobytes()]
         parts += [np.ascontiguousarray(values, f"<f{size}").tobytes() for values in self.values]
         body = b"".join(parts)
-        return (
-            _HEADER.pack(
-                _MAGIC,
-                _VERSION,
-                _KINDS.index(self.kind),
-                size,
-                self.bias,
-                self.outputs,
-                self.columns,
-                self.count,
-                self.samples,
-                bytes.fromhex(self.reservoir or "0" * 16),
-                zlib.crc32(body),
-            )
-            + body
+        header = _HEADER.pack(
+            _MAGIC,
+            _VERSION,
+            _KINDS.index(self.kind),
+            size,
+            self.bias,
+            self.outputs,
+            self.columns,
+            self.count,
+            self.samples,
+            bytes.fromhex(self.reservoir or "0" * 16),
         )
+        return header + _CHECKSUM.pack(zlib.crc32(header + body)) + body
 
     @classmethod
     def decode(cls, data: bytes) -> Message:
         """Reads a message, or says what is wrong with it."""
         if len(data) < HEADER_BYTES:
             raise MessageError(f"{len(data)} bytes; expected at least the {HEADER_BYTES} of a header")
-        magic, version, kind, size, bias, outputs, columns, count, samples, reservoir, checksum = _HEADER.unpack_from(
-            data
-        )
-        if magic != _MAGIC or version != _VERSION or kind >= len(_KINDS) or size not in (4, 8):
+        magic, version, kind, size, bias, outputs, columns, count, samples, reservoir = _HEADER.unpack_from(data)
+        if magic != _MAGIC or version != _VERSION or kind >= len(_KINDS) or size not in (4, 8) or bias > 1:
             raise MessageError("a header of something else; expected a message of this version")
         name = _KINDS[kind]
         if count > columns:
@@ -117,12 +115,12 @@ class Message:
         expected = message_bytes(name, outputs, columns, count, size)
         if len(data) != expected:
             raise MessageError(f"{len(data)} bytes; expected {expected}")
-        if zlib.crc32(data[HEADER_BYTES:]) != checksum:
+        if _CHECKSUM.pack(zlib.crc32(data[: _HEADER.size] + data[HEADER_BYTES:])) != data[_HEADER.size : HEADER_BYTES]:
             raise MessageError("a checksum that does not fit; expected a message as it was sent")
         units, offset = _read_units(data, name, columns, count)
         values = []
         for shape in _SHAPES[name](outputs, columns, count):
-            array = np.frombuffer(data, f"<f{size}", int(np.prod(shape)), offset).reshape(shape).astype(np.float64)
+            array = np.frombuffer(data, f"<f{size}", math.prod(shape), offset).reshape(shape).astype(np.float64)
             if not np.isfinite(array).all():
                 raise MessageError(
                     f"{np.count_nonzero(~np.isfinite(array))} values are not finite; expected finite ones"
@@ -167,7 +165,7 @@ def _read_units(data: bytes, kind: str, columns: int, count: int) -> tuple[Units
 
 def message_bytes(kind: str, outputs: int, columns: int, count: int = 0, value_bytes: int = 8) -> int:
     """Length of a message: header, indices and values."""
-    values = sum(int(np.prod(shape)) for shape in _SHAPES[kind](outputs, columns, count))
+    values = sum(math.prod(shape) for shape in _SHAPES[kind](outputs, columns, count))
     indices = count * np.dtype(_index_type(columns)).itemsize if kind in _INDEXED else 0
     return HEADER_BYTES + indices + value_bytes * values
 

@@ -81,7 +81,8 @@ def write_examples(file: Path, values: NDArray, labels: NDArray, rows: int | Non
     filled[: len(values)] = values.reshape(len(values), -1)
     filled_labels = np.full(rows, FILLING, np.float32)
     filled_labels[: len(labels)] = labels
-    with atomic_write(file) as out:
+    # Written anew by every run, so that no disk need be waited for.
+    with atomic_write(file, durable=False) as out:
         out.write(filled.tobytes())
         out.write(filled_labels.tobytes())
 

@@ -9,6 +9,7 @@ The labels of a study come from one CSV of intervals with the columns
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ UNIX_TIME_FROM = 1e8
 #: Codes are kept at the fastest sensor's rate.
 CODE_RATE = 64.0
 _CODE_OF_NAME = {name: code for code, name in reversed(CODES.items())}
+_CODE_OF_TEXT = {**_CODE_OF_NAME, **{str(code): code for code in CODES}}
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,18 @@ def _read_sensor(path: Path, columns: int) -> tuple[float, Signal]:
     import pandas as pd
 
     try:
-        table = pd.read_csv(path, header=None, dtype=np.float64, encoding="latin1", skipinitialspace=True).to_numpy()
+        content = path.read_bytes()
+        if b"\0" in content:
+            raise ValueError("a NUL byte")  # pandas drops all that follows it in its field.
+        # A line without a value is a value that is missing: skipped, it would move all that follow.
+        table = pd.read_csv(
+            io.BytesIO(content),
+            header=None,
+            dtype=np.float64,
+            encoding="latin1",
+            skipinitialspace=True,
+            skip_blank_lines=False,
+        ).to_numpy()
     except FileNotFoundError:
         raise DataError(path, "no such file", "an E4 folder with ACC.csv, BVP.csv, EDA.csv and TEMP.csv") from None
     except OSError as error:
@@ -78,19 +91,16 @@ def read_e4_folder(folder: Path) -> tuple[float, dict[str, Signal]]:
 
 
 def _code(path: Path, line: int, text: str) -> int:
-    text = text.strip().lower()
-    if text in _CODE_OF_NAME:
-        return _CODE_OF_NAME[text]
-    if text.isdigit() and int(text) in CODES:
-        return int(text)
-    raise DataError(
-        f"{path}:{line}", f"label {text!r}", f"a code from 0 to {max(CODES)} or one of {', '.join(_CODE_OF_NAME)}"
-    )
+    code = _CODE_OF_TEXT.get(text.strip().lower())
+    if code is None:
+        expected = f"a code from 0 to {max(CODES)} or one of {', '.join(_CODE_OF_NAME)}"
+        raise DataError(f"{path}:{line}", f"label {text.strip().lower()!r}", expected)
+    return code
 
 
 def _seconds(path: Path, line: int, column: str, text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else math.nan  # Python's own way to write 1_000
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
@@ -101,30 +111,30 @@ def _seconds(path: Path, line: int, column: str, text: str) -> float:
 def read_label_intervals(path: Path) -> list[LabelInterval]:
     """Reads `subject,start,end,label` intervals; columns may come in any order."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        reader = csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+        rows = [(reader.line_num, row) for row in reader]
     except FileNotFoundError:
         raise DataError(path, "no such file", f"a CSV of labelled intervals: {','.join(LABEL_COLUMNS)}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(path, f"cannot be read ({error})", "a CSV of labelled intervals in UTF-8") from None
-    reader = csv.reader(lines)
-    header = [name.strip().lower() for name in next(reader, [])]
+    header = [name.strip().lower() for name in rows[0][1]] if rows else []
     if sorted(header) != sorted(LABEL_COLUMNS):
-        raise DataError(path, f"columns {', '.join(header) or 'none'}", f"columns {', '.join(LABEL_COLUMNS)}")
+        raise DataError(
+            path, f"columns {', '.join(map(repr, header)) or 'none'}", f"columns {', '.join(LABEL_COLUMNS)}"
+        )
     intervals = []
-    for row in reader:
+    for line, row in rows[1:]:
         if not any(cell.strip() for cell in row):
             continue
         if len(row) != len(header):
-            raise DataError(f"{path}:{reader.line_num}", f"{len(row)} fields", f"{len(header)} fields")
+            raise DataError(f"{path}:{line}", f"{len(row)} fields", f"{len(header)} fields")
         cells = dict(zip(header, row))
-        start = _seconds(path, reader.line_num, "start", cells["start"])
-        end = _seconds(path, reader.line_num, "end", cells["end"])
+        start = _seconds(path, line, "start", cells["start"])
+        end = _seconds(path, line, "end", cells["end"])
         if end <= start:
-            raise DataError(
-                f"{path}:{reader.line_num}", f"end {end:g} before start {start:g}", "an end after the start"
-            )
-        code = _code(path, reader.line_num, cells["label"])
-        intervals.append(LabelInterval(cells["subject"].strip(), start, end, code, reader.line_num))
+            raise DataError(f"{path}:{line}", f"end {end:g} before start {start:g}", "an end after the start")
+        code = _code(path, line, cells["label"])
+        intervals.append(LabelInterval(cells["subject"].strip(), start, end, code, line))
     return intervals
 
 

@@ -42,17 +42,28 @@ def _latin1_bytes(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-_multiarray = __import__("numpy.core.multiarray", fromlist=["_reconstruct"])
+def _empty_array(*_: Any) -> NDArray:
+    """Stands in for `_reconstruct`: what an array holds comes later, and none is left with what memory held before."""
+    return np.empty(0, np.int8)
+
+
+class _ArrayType:
+    """Stands in for `ndarray`, which a pickle only names."""
+
+
 _ADMITTED: dict[tuple[str, str], Callable[..., Any]] = {
-    ("numpy.core.multiarray", "_reconstruct"): _multiarray._reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _multiarray._reconstruct,
-    ("numpy", "ndarray"): np.ndarray,
+    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy", "ndarray"): _ArrayType,
     ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): _latin1_bytes,
 }
+#: The one written in Python, no slower on a few large arrays: the other allots as much memory as a number in the
+#: file says, however large. Type stubs leave it out.
+_PythonUnpickler: Any = pickle._Unpickler
 
 
-class _ArraysOnlyUnpickler(pickle.Unpickler):
+class _ArraysOnlyUnpickler(_PythonUnpickler):
     """Builds NumPy arrays and plain containers, and refuses to import anything else."""
 
     def find_class(self, module: str, name: str) -> Any:

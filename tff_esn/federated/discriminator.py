@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -28,7 +27,7 @@ from tff_esn.federated.clients import client_reservoirs, write_client_states
 from tff_esn.federated.defences import Judgement, Rule
 from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
-from tff_esn.files import atomic_write
+from tff_esn.files import read_arrays, write_arrays
 from tff_esn.model.inputs import Examples, ModelInputs
 from tff_esn.model.readout import Readout, initial_readout
 from tff_esn.model.training import batches_of, filled_up, trajectory_of, with_ones
@@ -38,6 +37,8 @@ from tff_esn.seeds import generator_for, seed_for
 REAL, FAKE = 1, 0
 #: Share of the examples that is kept to test on, and of the rest that Keras validates on.
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.2
+#: Names in a file: of the card, and of a layer's arrays.
+_CARD, _PARTS = "card", ("kernel", "bias")
 #: Rounds that are played to learn from whole rounds, and how often from the start.
 ROUNDS, RESTARTS = 40, 3
 
@@ -177,37 +178,47 @@ class DiscriminatorCard:
 
 @dataclass(frozen=True, eq=False)
 class Discriminator:
-    """A trained network, and what it is."""
+    """A trained network, and what it is.
 
-    model: Any
+    Attributes:
+        layers: Kernel and bias of each dense layer.
+        card: What it is.
+    """
+
+    layers: tuple[tuple[NDArray, NDArray], ...]
     card: DiscriminatorCard
 
     def save(self, path: Path) -> None:
-        """Writes the Keras model, and its card beside it."""
-        self.model.save(path)
-        with atomic_write(path.with_suffix(".json")) as file:
-            file.write((json.dumps(asdict(self.card), indent=1) + "\n").encode())
+        """Writes an array file, with the card in it."""
+        parts = {f"{name}_{i}": part for i, layer in enumerate(self.layers) for name, part in zip(_PARTS, layer)}
+        write_arrays(path, {_CARD: np.array(json.dumps(asdict(self.card))), **parts})
 
     @classmethod
     def load(cls, path: Path, parameters: int) -> Discriminator:
         """Reads what `save` wrote, for readouts of so many parameters."""
-        if not path.is_file():
-            raise DataError(path, "no such file", "a discriminator that `tff-esn discriminator` wrote")
+        expected = "a discriminator that `tff-esn discriminator` wrote"
         try:
-            card = TypeAdapter(DiscriminatorCard).validate_json(path.with_suffix(".json").read_bytes())
-            model = tf.keras.models.load_model(path, safe_mode=True)
-        except (OSError, ValueError, TypeError) as error:
-            problem = str(error).splitlines()[0]
-            raise DataError(path, problem, "a discriminator that `tff-esn discriminator` wrote") from None
+            arrays = read_arrays(path)
+            card = TypeAdapter(DiscriminatorCard).validate_json(str(arrays.pop(_CARD)))
+            layers = tuple((arrays.pop(f"kernel_{i}"), arrays.pop(f"bias_{i}")) for i in range(len(arrays) // 2))
+        except FileNotFoundError:
+            raise DataError(path, "no such file", expected) from None
+        except DataError as error:
+            raise DataError(path, error.found, expected) from None
+        except (KeyError, ValueError) as error:
+            raise DataError(path, str(error).splitlines()[0], expected) from None
         if card.parameters != parameters:
             raise DataError(path, f"a discriminator of {card.parameters} parameters", f"one of {parameters}")
-        return cls(model, card)
+        sizes = (parameters, *card.config.units, 1)
+        shapes = [((before, after), (after,)) for before, after in zip(sizes, sizes[1:])]
+        if [(kernel.shape, bias.shape) for kernel, bias in layers] != shapes:
+            raise DataError(path, "layers of other sizes than its card tells", expected)
+        return cls(layers, card)
 
     @lru_cache(maxsize=16)  # noqa: B019 - one rule for one network, so that one process serves it.
     def rule(self, treatment: str) -> DiscriminatorRule:
         """The network as the server's rule."""
-        layers = [layer.get_weights() for layer in self.model.layers if layer.get_weights()]
-        return DiscriminatorRule(tuple((kernel, bias) for kernel, bias in layers), treatment)
+        return DiscriminatorRule(self.layers, treatment)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +313,8 @@ def train_discriminator(
         train_f1=_f1(model, train),
         test_f1=_f1(model, test),
     )
-    return Discriminator(model, card)
+    layers = [layer.get_weights() for layer in model.layers if layer.get_weights()]
+    return Discriminator(tuple((kernel, bias) for kernel, bias in layers), card)
 
 
 def _f1(model: tf.keras.Model, examples: UpdateExamples) -> float:

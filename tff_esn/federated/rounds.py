@@ -7,7 +7,6 @@ round alone. A run that was stopped and taken up again therefore ends with the s
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
 from tff_esn.evaluation.metrics import METRICS, Scores, score
+from tff_esn.events import EventsFile
+from tff_esn.federated.checkpoint import Checkpoint, MetricsFile
 from tff_esn.federated.clients import drawn_clients
 from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.interrupts import deferred_interrupts
 from tff_esn.model.inputs import Examples
 from tff_esn.model.readout import Readout
-from tff_esn.runtime import load_tff
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff
@@ -130,14 +129,14 @@ class Program:
 
     def run(
         self,
-        state_manager: tff.program.ProgramStateManager | None = None,
+        checkpoint: Checkpoint | None = None,
         release_managers: Sequence[tff.program.ReleaseManager] = (),
         description: str = "Rounds",
     ) -> tuple[Readout, list[RoundRecord]]:
         """Runs to the last round, from the last state that was saved.
 
         Args:
-            state_manager: Where states are kept, to take the run up again.
+            checkpoint: Where states are kept, to take the run up again.
             release_managers: Where the numbers of a round go.
             description: Shown beside the progress bar.
 
@@ -145,32 +144,40 @@ class Program:
             The last readout, and the records of the rounds that ran now.
         """
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
-            return asyncio.run(self._run(state_manager, release_managers, check, bar))
+            records: list[RoundRecord] = []
+            readout = asyncio.run(self._run(checkpoint, release_managers, check, bar, records.append))
+            return readout, records
 
     async def run_async(self, description: str = "Rounds") -> tuple[Readout, list[RoundRecord]]:
         """As `run`, in an event loop that is running already, such as a notebook's."""
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
-            return await self._run(None, (), check, bar)
+            records: list[RoundRecord] = []
+            return await self._run(None, (), check, bar, records.append), records
 
     def run_in(self, folder: Path, description: str = "Rounds") -> Readout:
         """Runs in a folder, from where an earlier run in it stopped.
 
-        There are the last state, `state/`, the numbers of every round, `metrics.csv`, and the same for TensorBoard.
+        There are the last state, `state.npz`, the numbers of every round, `metrics.csv`, and the same for TensorBoard.
+        Nothing of a round stays in memory.
         """
-        program = load_tff().program
-        for unfinished in folder.glob("state/*_temp*"):
-            shutil.rmtree(unfinished)
-        keeper = program.FileProgramStateManager(folder / "state", prefix="round_", keep_total=1, keep_first=False)
-        table = program.CSVFileReleaseManager(folder / "metrics.csv", key_fieldname="round")
-        return self.run(keeper, [table, program.TensorBoardReleaseManager(folder / "tensorboard")], description)[0]
+        keepers = [MetricsFile(folder / "metrics.csv"), EventsFile(folder / "tensorboard")]
+        with deferred_interrupts() as check, progress(description, self.rounds) as bar:
+            checkpoint = Checkpoint(folder / "state.npz")
+            return asyncio.run(self._run(checkpoint, keepers, check, bar, lambda record: None))
 
     async def _run(
-        self, keeper: Any, release_managers: Sequence[Any], check: Callable[[], None], bar: Bar
-    ) -> tuple[Readout, list[RoundRecord]]:
-        state, done = await self._begin(keeper)
-        records: list[RoundRecord] = []
+        self,
+        checkpoint: Checkpoint | None,
+        release_managers: Sequence[Any],
+        check: Callable[[], None],
+        bar: Bar,
+        keep: Callable[[RoundRecord], None],
+    ) -> Readout:
+        state, done = self.federation.initial_state(), 0
+        if checkpoint is not None:
+            state, done = checkpoint.load(state)
         if not done:
-            records.append(await self._finish(RoundRecord(0, (), None, self._scores(state, 0)), release_managers))
+            keep(await self._finish(RoundRecord(0, (), None, self._scores(state, 0)), release_managers))
         bar.advance(done)
         saved, saved_at = done, time.monotonic()
         for number in range(done + 1, self.rounds + 1):
@@ -179,26 +186,17 @@ class Program:
             state, report = self.federation.next(state, drawn, number)
             seconds = time.perf_counter() - start
             record = RoundRecord(number, tuple(drawn), report, self._scores(state, number), seconds)
-            records.append(await self._finish(record, release_managers))
+            keep(await self._finish(record, release_managers))
             bar.advance(note=record.note())
             try:
                 check()
             finally:
                 stopping = sys.exc_info()[0] is not None
                 due = number == self.rounds or time.monotonic() - saved_at > SAVE_SECONDS
-                if keeper is not None and (stopping or due) and saved < number:
-                    await keeper.save(tf.nest.flatten(state), number)
+                if checkpoint is not None and (stopping or due) and saved < number:
+                    checkpoint.save(state, number)
                     saved, saved_at = number, time.monotonic()
-        return self.federation.readout(state), records
-
-    async def _begin(self, keeper: Any) -> tuple[Any, int]:
-        """The last state that was saved and its round; or the initial one."""
-        state = self.federation.initial_state()
-        if keeper is None:
-            return state, 0
-        # A list: TensorFlow 2.14 cannot save mappings and named tuples on every Python.
-        leaves, done = await keeper.load_latest(tf.nest.flatten(state))
-        return (state, 0) if leaves is None else (tf.nest.pack_sequence_as(state, leaves), done)
+        return self.federation.readout(state)
 
     async def _finish(self, record: RoundRecord, release_managers: Sequence[Any]) -> RoundRecord:
         for client in record.report.left_out if record.report else ():

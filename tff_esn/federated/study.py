@@ -82,7 +82,7 @@ class FederatedStudy:
         def make() -> Discriminator:
             return discriminator_for(self.inputs, config, seed, self._scratch / "discriminator")
 
-        return self._discriminators.get(key, make, lambda made: made.model.count_params() * 4)
+        return self._discriminators.get(key, make, lambda made: sum(kernel.nbytes for kernel, _ in made.layers))
 
     def _rule(self, config: FederatedConfig, seed: int) -> Rule | None:
         defence = config.defence
