@@ -69,7 +69,7 @@ def _checked(a: NDArray, b: NDArray, regularization: float) -> tuple[NDArray[np.
 
 @cache
 def _say_once(units: int, regularization: float) -> None:
-    log.info(
+    log.warning(
         "B of %d units with lambda = %g is ill-conditioned for Cholesky: solved by its eigenvalues or singular values",
         units,
         regularization,
