@@ -48,7 +48,7 @@ def write_report(folder: Path, results: Sequence[RunResult]) -> tuple[Path, list
     """Writes the page, and beside it each result, table and figure as files of their own.
 
     Returns:
-        The page, and the results that were not there before; without any, nothing but a missing page is written.
+        The page, and the results that were not there before.
     """
     changed = [result for result in results if not _is_there(folder, result)]
     for result in changed:
@@ -59,9 +59,11 @@ def write_report(folder: Path, results: Sequence[RunResult]) -> tuple[Path, list
         # Last, so that a result that is there has its files.
         write_result(result_path(folder, result), result)
     page = folder / "report.html"
-    if changed or not page.is_file():
+    # Of the same results another version may make another page.
+    content = render(results).encode()
+    if not page.is_file() or page.read_bytes() != content:
         with atomic_write(page) as file:
-            file.write(render(results).encode())
+            file.write(content)
     return page, changed
 
 
