@@ -137,12 +137,13 @@ def fuzz(name: str, content: bytes, check: Callable[[bytes], bool]) -> None:
 def told(pytestconfig: pytest.Config) -> Iterator[None]:
     """Tells how many files were tried, where many were asked for."""
     yield
-    terminal = pytestconfig.pluginmanager.getplugin("terminalreporter")
-    if "TFF_ESN_FUZZ" in os.environ and terminal is not None:
-        terminal.write_line("")
-        for name in sorted({name for name, _ in tried}):
-            terminal.write_line(f"{name}: {tried[name, 'read']} read, {tried[name, 'refused']} refused")
-        terminal.write_line(f"{sum(tried.values())} files in all")
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    if "TFF_ESN_FUZZ" in os.environ and capture is not None:
+        with capture.global_and_fixture_disabled():
+            print()
+            for name in sorted({name for name, _ in tried}):
+                print(f"{name}: {tried[name, 'read']} read, {tried[name, 'refused']} refused")
+            print(f"{sum(tried.values())} files in all")
 
 
 # ---- Recordings ----

@@ -636,7 +636,7 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file, or says in one line what keeps it from being read."""
     try:
-        return tomli.loads(path.read_text(encoding="utf-8"))
+        return tomli.loads(path.read_bytes().decode())
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; expected a TOML file") from None
     # Numbers may be too long and tables too deep.

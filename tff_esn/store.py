@@ -291,10 +291,9 @@ class Run:
         """Saves a Keras model as `model.keras`, whole or not at all."""
         path = self.folder / _MODEL
         # Keras goes by the ending of the name, so the folder is the temporary one.
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".model.") as scratch:
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".model.") as scratch, atomic_write(path) as file:
             model.save(Path(scratch) / _MODEL)
-            with atomic_write(path) as file:
-                file.write((Path(scratch) / _MODEL).read_bytes())
+            file.write((Path(scratch) / _MODEL).read_bytes())
         return path
 
     def files(self) -> list[Path]:

@@ -264,6 +264,10 @@ MALFORMED = {
     "too large": (GOOD.replace("-1.5", "1e300").encode(), "z '1e300'; expected a finite number"),
     "time": (GOOD.replace(f",{EPOCH},", ",soon,").encode(), "Arrival_Time 'soon'; expected whole milliseconds"),
     "fraction": (GOOD.replace(f",{EPOCH},", ",1.5,").encode(), "Arrival_Time '1.5'; expected whole milliseconds"),
+    "rounded time": (
+        GOOD.replace(f",{EPOCH},", ",14e-2,").encode(),
+        "Arrival_Time '14e-2'; expected whole milliseconds",
+    ),
     "huge time": (GOOD.replace(f",{EPOCH},", f",{10**30},").encode(), f"Arrival_Time '{10**30}'"),
     "unknown user": (row(0, user="j").encode(), "User 'j'; expected one of a, b, c"),
     "no user": (row(0, user="").encode(), "User ''; expected one of a, b, c"),

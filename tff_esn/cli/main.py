@@ -127,7 +127,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.filename or ''}: {error.strerror or error}", BAD_INPUT)
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), BAD_INPUT)
     if status == INTERRUPTED:  # Typer's answer to Ctrl-C
         _fail("interrupted; what was finished is kept, and the same command continues from there", status)
     sys.exit(status)

@@ -56,6 +56,8 @@ _TYPES = {
 }
 # Large enough for pandas to work at full speed, small beside what is kept.
 _BLOCK_BYTES = 32 << 20
+# A line whose second field is none of `_is_integer`.
+_NO_TIME = re.compile(rb"\n[^,]*,(?![+-]?\d{1,18},)")
 _LISTED_DEFECTS = 20
 
 _Report = Callable[[DataError], None]
@@ -304,6 +306,9 @@ def _parse(block: bytes) -> pd.DataFrame:
     # pandas drops surplus fields and all that follows a NUL without a word.
     if block.count(b",") != lines * (len(COLUMNS) - 1) or b"\0" in block:
         raise ValueError("wrong number of fields")
+    # pandas takes 14e-2 for a whole number, and rounds it.
+    if _NO_TIME.search(b"\n" + block):
+        raise ValueError("a time that is no whole number")
     with np.errstate(over="ignore"):
         frame = pd.read_csv(
             io.BytesIO(block),

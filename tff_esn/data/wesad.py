@@ -42,13 +42,15 @@ def _latin1_bytes(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _empty_array(*_: Any) -> NDArray:
-    """Stands in for `_reconstruct`: what an array holds comes later, and none is left with what memory held before."""
-    return np.empty(0, np.int8)
-
-
 class _ArrayType:
     """Stands in for `ndarray`, which a pickle only names."""
+
+
+def _empty_array(kind: type, shape: tuple[int, ...], code: bytes | str) -> NDArray:
+    """Stands in for `_reconstruct`: what an array holds comes later, and none is left with what memory held before."""
+    if kind is not _ArrayType or shape != (0,) or code not in (b"b", "b"):
+        raise pickle.UnpicklingError(f"an array that begins with {kind}, {shape} and {code!r}")
+    return np.empty(0, np.int8)
 
 
 _ADMITTED: dict[tuple[str, str], Callable[..., Any]] = {
