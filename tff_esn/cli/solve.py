@@ -10,6 +10,7 @@ from tff_esn.cli.data import Device, Folder, Jobs, Labels, PresetName, Rate
 from tff_esn.cli.options import Command, Group, settings
 from tff_esn.cli.runs import Runs
 from tff_esn.cli.steps import channel_settings
+from tff_esn.cli.worker import CertificatesFolder, Insecure, WorkerData, Workers, WorkerTimeout, fleet_config, on_fleet
 
 if TYPE_CHECKING:
     from tff_esn.closed_form.experiments import Clients
@@ -57,6 +58,11 @@ def solve(
     engine: Annotated[
         Literal["numpy", "tff"], typer.Option(help="Where it is computed: the fast kernel, or TensorFlow Federated.")
     ] = "numpy",
+    workers: Workers = None,
+    certificates: CertificatesFolder = None,
+    worker_data: WorkerData = None,
+    worker_timeout: WorkerTimeout = 600.0,
+    insecure: Insecure = False,
     labels: Labels = None,
     jobs: Jobs = None,
     runs: Runs = None,
