@@ -615,9 +615,9 @@ class FleetConfig:
     """
 
     workers: Annotated[tuple[Annotated[str, Field(pattern=r"^.+:[0-9]+$")], ...], Field(min_length=1)]
-    certificates: Optional[str] = None
+    certificates: Optional[Path] = None
     insecure: bool = False
-    data: Optional[str] = None
+    data: Optional[Path] = None
     timeout: PositiveFloat = 600.0
     heartbeat: PositiveFloat = 2.0
     answer: PositiveFloat = 5.0

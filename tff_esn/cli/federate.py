@@ -11,7 +11,16 @@ from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
 from tff_esn.cli.steps import print_scores
-from tff_esn.cli.worker import CertificatesFolder, Insecure, WorkerData, Workers, WorkerTimeout, fleet_config, on_fleet
+from tff_esn.cli.worker import (
+    CertificatesFolder,
+    ClientsOnly,
+    Insecure,
+    WorkerData,
+    Workers,
+    WorkerTimeout,
+    fleet_config,
+    on_fleet,
+)
 
 if TYPE_CHECKING:
     from tff_esn.config import FederatedConfig
@@ -82,6 +91,7 @@ def federate(
     workers: Workers = None,
     certificates: CertificatesFolder = None,
     worker_data: WorkerData = None,
+    clients_only: ClientsOnly = None,
     worker_timeout: WorkerTimeout = 600.0,
     insecure: Insecure = False,
     labels: Labels = None,
@@ -143,6 +153,9 @@ def federate(
     preparation = prepared_features(study, chosen.inputs, cache, jobs)
     inputs = model_inputs(preparation, chosen.inputs)
     check_clients(chosen, inputs.split.train)
+    if clients_only is not None:
+        console.print(f"Files: {FederatedStudy(inputs, clients_only).files(chosen, seed).folder}", soft_wrap=True)
+        return
     recorded = {**asdict(chosen), "study": str(folder), "data": fingerprint(sorted(preparation.keys.items()))}
     resumed = None if resume is None else store.find(resume)
     if resumed is not None:

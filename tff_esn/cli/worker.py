@@ -28,9 +28,13 @@ WorkerData = Annotated[
     Optional[str],
     typer.Option(
         metavar="FOLDER",
-        help="Where workers have the clients' files, which `tff-esn data clients` writes.",
+        help="Where workers have copies of the files that --clients-only wrote, below their --data.",
         show_default="this host's cache, on a disk they share",
     ),
+]
+ClientsOnly = Annotated[
+    Optional[Path],
+    typer.Option(metavar="FOLDER", help="Write the clients' files there, to copy to workers, and do no more."),
 ]
 Insecure = Annotated[
     bool, typer.Option(FRANK, help="No certificates: who reaches a worker can do there whatever its user can.")
@@ -98,7 +102,7 @@ def fleet_config(
 
     if workers is None:
         return None if table is None else from_mapping(FleetConfig, table, source)
-    given = {"workers": workers.split(","), "certificates": certificates and str(certificates), "timeout": timeout}
+    given = {"workers": workers.split(","), "certificates": certificates, "timeout": timeout}
     return from_mapping(FleetConfig, {**given, "data": data, "insecure": insecure}, "options")
 
 

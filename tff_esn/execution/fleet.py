@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from threading import Condition, Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -178,7 +177,7 @@ class Fleet:
         self.config = config
         credentials = None
         if config.certificates is not None:
-            credentials = Certificates(Path(config.certificates)).channel_credentials()
+            credentials = Certificates(config.certificates).channel_credentials()
         self._workers = [_Worker(address, config, credentials) for address in config.workers]
         self._pending: list[_Unit] = []
         self._changed = Condition()

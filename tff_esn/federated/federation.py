@@ -142,7 +142,7 @@ class _OnFiles:
         first = round_number * self.work.readout.epochs
         order = np.array([seed_for(self._seed, "order", name), first], np.int32)
         attack = update_attack(self._attack, name in self.fake)
-        return Client(str(self._files.path(name)), order, np.int32(self.row[name]), attack, own)
+        return Client(str(self._files.seen_path(name)), order, np.int32(self.row[name]), attack, own)
 
 
 class ReadoutState(NamedTuple):
