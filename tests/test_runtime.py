@@ -17,14 +17,15 @@ import psutil
 import pytest
 
 from tests.conftest import DEAF
-from tff_esn import runtime
+from tff_esn.execution import hidden
+from tff_esn.execution.hidden import HiddenWorker
 from tff_esn.parallel import map_unordered
 from tff_esn.runtime import load_tff
 
 
 def workers() -> list[psutil.Process]:
     """TFF's workers of this process."""
-    return [child for child in psutil.Process().children() if child.name() == "worker_binary"]
+    return [child for child in psutil.Process().children(recursive=True) if child.name() == "worker_binary"]
 
 
 def compute(clients: int) -> list[int]:
@@ -70,7 +71,7 @@ def test_a_worker_that_died_is_replaced(caplog: pytest.LogCaptureFixture) -> Non
     (other,) = compute(3)
     assert other != worker
     assert compute(2) == [other]
-    assert "worker ended with status -9" in caplog.text
+    assert "worker ended with status 137" in caplog.text
 
 
 def test_the_worker_outlives_the_thread_that_first_needed_it() -> None:
@@ -104,7 +105,7 @@ def test_processes_of_the_pool_have_workers_of_their_own() -> None:
 def test_a_worker_that_cannot_start_is_an_error_at_once() -> None:
     # Python knows no option --port.
     with pytest.raises(RuntimeError, match="ended with status 2 as it started"):
-        runtime._Worker(Path(sys.executable)).port()
+        HiddenWorker(Path(sys.executable)).address()
 
 
 @pytest.fixture
@@ -119,19 +120,19 @@ def mute(tmp_path: Path) -> Path:
 
 
 def test_a_worker_that_does_not_listen_is_given_up(mute: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "_PATIENCE", 0.5)
+    monkeypatch.setattr(hidden, "_PATIENCE", 0.5)
     with pytest.raises(RuntimeError, match="did not listen"):
-        runtime._Worker(mute).port()
+        HiddenWorker(mute).address()
     assert ends(int((mute.parent / "pid").read_text()))
 
 
 def test_the_end_does_not_wait_for_a_start(mute: Path) -> None:
-    worker = runtime._Worker(mute)
+    worker = HiddenWorker(mute)
     errors = []
 
     def start() -> None:
         with pytest.raises(RuntimeError) as caught:
-            worker.port()
+            worker.address()
         errors.append(str(caught.value))
 
     thread = threading.Thread(target=start)

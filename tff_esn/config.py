@@ -596,6 +596,42 @@ class DemoConfig:
     runs: tuple[str, ...]
 
 
+@dataclass(frozen=True, config=_strict)
+class FleetConfig:
+    """Workers on other hosts, for the clients' work.
+
+    Nothing here changes a result, so a run may go on with other workers.
+
+    Attributes:
+        workers: Where they listen, each `host:port`.
+        certificates: Folder of this host's certificates; None for connections in the clear.
+        insecure: Asks for connections in the clear.
+        data: Folder in which the workers find the clients' files, each on its own disk; below a worker's `--data`
+            if it is not absolute. None for the folder in which this process writes them, which all must share.
+        timeout: Seconds that one client's work may take.
+        heartbeat: Seconds between two questions whether a worker is there.
+        answer: Seconds within which it must answer.
+        retries: How often one client's work may be lost with a worker before the run stops.
+        patience: Seconds to wait for a worker when there is none.
+        slots: Clients whose work a worker does at the same time.
+    """
+
+    workers: Annotated[tuple[Annotated[str, Field(pattern=r"^.+:[0-9]+$")], ...], Field(min_length=1)]
+    certificates: Optional[Path] = None
+    insecure: bool = False
+    data: Optional[Path] = None
+    timeout: PositiveFloat = 600.0
+    heartbeat: PositiveFloat = 2.0
+    answer: PositiveFloat = 5.0
+    retries: Annotated[int, Field(ge=0)] = 3
+    patience: PositiveFloat = 30.0
+    slots: PositiveInt = 4
+
+    def __post_init__(self) -> None:
+        if (self.certificates is None) != self.insecure:
+            raise ConfigError("workers need certificates, or insecure = true and then none")
+
+
 def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
     """Builds a configuration, or says in one line which key has which wrong value."""
     try:

@@ -32,3 +32,7 @@ class DataError(TffEsnError):
 
     def __str__(self) -> str:
         return f"{self.source}: {self.found}; expected {self.expected}"
+
+
+class FleetError(TffEsnError):
+    """Workers on other hosts cannot do what is asked of them."""

@@ -26,6 +26,7 @@ from tff_esn.closed_form.pfedrr import low_rank, pfedrr
 from tff_esn.closed_form.selection import random_order
 from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics
 from tff_esn.config import PlasticityConfig, ReservoirConfig
+from tff_esn.data.clients import write_examples
 from tff_esn.data.tables import AFFECT
 from tff_esn.data.windows import Sequences
 from tff_esn.presets import CLOSED_FORMS
@@ -44,10 +45,15 @@ def subject(name: str, n: int) -> Sequences:
 
 #: One of them has nothing.
 SUBJECTS = [subject("S2", 9), subject("S3", 4), subject("S4", 0), subject("S5", 12)]
-CLIENTS = [
-    client_struct(own.values, np.eye(4)[AFFECT.labels(own.codes)], random_order(16, SEED, own.subject))
-    for own in SUBJECTS
-]
+CLIENTS: list[Any] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clients(tmp_path_factory: pytest.TempPathFactory) -> None:
+    for own in SUBJECTS:
+        path = tmp_path_factory.mktemp(own.subject) / "sequences.f32"
+        write_examples(path, own.values, AFFECT.labels(own.codes))
+        CLIENTS.append(client_struct(path, random_order(16, SEED, own.subject)))
 
 
 @pytest.fixture(scope="module")

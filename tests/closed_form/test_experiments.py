@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tff_esn.cache import Cache
-from tff_esn.closed_form.engine import tff_readout
+from tff_esn.closed_form.engine import tff_readout, write_sequences
 from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, run_table
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.leakage import budget_table, private_accuracies
@@ -137,10 +137,11 @@ def test_a_table_on_hhar(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["incfed", "partial", "pfedrr", "low-rank"])
-def test_tff_gives_the_same_readout(clients: Clients, algorithm: str) -> None:
+def test_tff_gives_the_same_readout(clients: Clients, algorithm: str, tmp_path: Path) -> None:
     table = config(algorithm, repetitions=1)
     table = replace(table, methods=(replace(table.methods[0], tau=(0.8,)),), percent=(100,))
-    weights, readout = tff_readout(clients, table, table.methods[0], 100, seed=0)
+    files = write_sequences(tmp_path, clients, table)
+    weights, readout = tff_readout(clients, table, table.methods[0], 100, seed=0, folder=files)
     (plain,) = run_table(clients, table).outcomes
     subjects = [clients.sequences[name] for name in clients.part(100).test]
     sizes = [len(own) for own in subjects]

@@ -11,6 +11,16 @@ from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
 from tff_esn.cli.steps import print_scores
+from tff_esn.cli.worker import (
+    CertificatesFolder,
+    ClientsOnly,
+    Insecure,
+    WorkerData,
+    Workers,
+    WorkerTimeout,
+    fleet_config,
+    on_fleet,
+)
 
 if TYPE_CHECKING:
     from tff_esn.config import FederatedConfig
@@ -78,6 +88,12 @@ def federate(
         Optional[str],
         typer.Option(metavar="RUN", help="Go on with this run; its settings must be the same."),
     ] = None,
+    workers: Workers = None,
+    certificates: CertificatesFolder = None,
+    worker_data: WorkerData = None,
+    clients_only: ClientsOnly = None,
+    worker_timeout: WorkerTimeout = 600.0,
+    insecure: Insecure = False,
     labels: Labels = None,
     jobs: Jobs = None,
     runs: Runs = None,
@@ -85,7 +101,7 @@ def federate(
     """Learn a readout by FedAvg, FedCurv or another algorithm; each training subject is a client.
 
     The defaults are those of the thesis's chapter 6. Stopped in any way, the same command goes
-    on where it stopped and ends with the same numbers. Writes a run folder with the scores of
+    on where it stopped and ends with the same numbers, on whatever hosts. Writes a run folder with the scores of
     every round, each client's loss and update, and the model.
     """
     from dataclasses import asdict
@@ -129,6 +145,7 @@ def federate(
         if factor is not None:
             given["fedcurv"] = {**asdict(PRESETS[preset].fedcurv), "factor": factor}
         source = "options"
+    fleet = fleet_config(given.pop("fleet", None), source, workers, certificates, worker_timeout, worker_data, insecure)
     chosen = settled(from_mapping(FederatedConfig, given, source))
     engine_of(chosen)
     seed, cache, store = settings(context).seed, Cache(settings(context).cache), RunStore(runs)
@@ -136,13 +153,16 @@ def federate(
     preparation = prepared_features(study, chosen.inputs, cache, jobs)
     inputs = model_inputs(preparation, chosen.inputs)
     check_clients(chosen, inputs.split.train)
+    if clients_only is not None:
+        console.print(f"Files: {FederatedStudy(inputs, clients_only).files(chosen, seed).folder}", soft_wrap=True)
+        return
     recorded = {**asdict(chosen), "study": str(folder), "data": fingerprint(sorted(preparation.keys.items()))}
     resumed = None if resume is None else store.find(resume)
     if resumed is not None:
         resumed.check_same(recorded, seed)
     name = model_name(chosen)
-    with cache.scratch() as scratch:
-        clients_study = FederatedStudy(inputs, scratch)
+    with cache.scratch() as scratch, on_fleet(fleet):
+        clients_study = FederatedStudy(inputs, scratch, fleet and fleet.data)
         program = clients_study.program(chosen, seed)
         # Not before: what is refused leaves no run behind.
         with resumed or store.continued("federate", recorded, seed) as run:

@@ -24,6 +24,7 @@ from tff_esn.cli import (
     runs,
     solve,
     tune,
+    worker,
 )
 from tff_esn.cli.options import Command, Group
 from tff_esn.console import log
@@ -65,6 +66,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
 app.add_typer(solve.app, name="privacy")
+app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
     inspect.inspect,

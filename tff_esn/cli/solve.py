@@ -10,6 +10,16 @@ from tff_esn.cli.data import Device, Folder, Jobs, Labels, PresetName, Rate
 from tff_esn.cli.options import Command, Group, settings
 from tff_esn.cli.runs import Runs
 from tff_esn.cli.steps import channel_settings
+from tff_esn.cli.worker import (
+    CertificatesFolder,
+    ClientsOnly,
+    Insecure,
+    WorkerData,
+    Workers,
+    WorkerTimeout,
+    fleet_config,
+    on_fleet,
+)
 
 if TYPE_CHECKING:
     from tff_esn.closed_form.experiments import Clients
@@ -57,6 +67,12 @@ def solve(
     engine: Annotated[
         Literal["numpy", "tff"], typer.Option(help="Where it is computed: the fast kernel, or TensorFlow Federated.")
     ] = "numpy",
+    workers: Workers = None,
+    certificates: CertificatesFolder = None,
+    worker_data: WorkerData = None,
+    clients_only: ClientsOnly = None,
+    worker_timeout: WorkerTimeout = 600.0,
+    insecure: Insecure = False,
     labels: Labels = None,
     jobs: Jobs = None,
     runs: Runs = None,
@@ -70,13 +86,19 @@ def solve(
     test accuracy and the bytes on the wire.
     """
     from tff_esn.cache import Cache
+    from tff_esn.closed_form.engine import solve_with_tff, write_sequences
     from tff_esn.closed_form.experiments import load_clients
     from tff_esn.config import ClosedFormConfig, from_mapping
+    from tff_esn.console import console, output
     from tff_esn.data.hhar import is_hhar
+    from tff_esn.errors import ConfigError
     from tff_esn.runs.named import load_run
 
+    given: dict[str, Any]
+    fleet_table, source = None, "options"
     if config is not None:
-        table = from_mapping(ClosedFormConfig, load_run(str(config)).settings, str(config))
+        given, source = dict(load_run(str(config)).settings), str(config)
+        fleet_table = given.pop("fleet", None)
     else:
         method: dict[str, Any] = {"name": algorithm, "algorithm": "incfed" if algorithm == "fedip" else algorithm}
         method["reservoir"] = {
@@ -88,14 +110,23 @@ def solve(
         method.update(ridge=ridge, alpha=alpha, tau=tau.split(","))
         if algorithm == "fedip":
             method["plasticity"] = {"rule": rule, "sigma": sigma, "eta": eta, "epochs": epochs, "rounds": rounds}
-        given: dict[str, Any] = {"title": algorithm, "methods": [method], "repetitions": repetitions, "preset": preset}
+        given = {"title": algorithm, "methods": [method], "repetitions": repetitions, "preset": preset}
         given["channels"] = {**channel_settings(device, rate), "steps": steps}
         given["hhar"] = {"rate": rate}
         given["split"] = split or ("hhar-5-2-2" if is_hhar(folder) else "wesad-9-3-3")
-        table = from_mapping(ClosedFormConfig, given, "options")
-    clients = load_clients(folder, table, Cache(settings(context).cache), labels, jobs)
-    if engine == "tff":
-        _with_tff(clients, table, settings(context).seed)
+    fleet = fleet_config(fleet_table, source, workers, certificates, worker_timeout, worker_data, insecure)
+    if fleet is not None and engine != "tff":
+        raise ConfigError(f"workers with --engine {engine}; expected --engine tff")
+    table, cache = from_mapping(ClosedFormConfig, given, source), Cache(settings(context).cache)
+    clients = load_clients(folder, table, cache, labels, jobs)
+    if clients_only is not None:
+        console.print(f"Files: {write_sequences(clients_only, clients, table)}", soft_wrap=True)
+    elif engine == "tff":
+        with cache.scratch() as scratch, on_fleet(fleet):
+            files = write_sequences(scratch, clients, table)
+            seen = files if fleet is None or fleet.data is None else fleet.data / files.name
+            for told in solve_with_tff(clients, table, settings(context).seed, seen):
+                output.print(told, highlight=False)
     else:
         run_closed_form(folder, clients, table, settings(context).seed, runs)
 
@@ -124,14 +155,6 @@ def run_closed_form(
     if is_generated(folder):
         output.print("[yellow]Generated subjects: these are not the study's numbers.")
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
-
-
-def _with_tff(clients: "Clients", table: "ClosedFormConfig", seed: int) -> None:
-    from tff_esn.closed_form.engine import solve_with_tff
-    from tff_esn.console import output
-
-    for told in solve_with_tff(clients, table, seed):
-        output.print(told, highlight=False)
 
 
 app = typer.Typer(

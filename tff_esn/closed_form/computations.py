@@ -4,9 +4,10 @@ Clients compute their statistics and choose what to send in TensorFlow; `federat
 `federated_aggregate` rebuilds and adds sparse ones; the server solves. The mathematics is that of
 `incfed`, `partial`, `pfedrr` and `fedip`, which run without TFF and agree with these.
 
-A client is a struct of `values` (float32, `(n, steps, inputs)`), `targets` (float32, `(n, outputs)`) and `order`
-(int32, `(units,)`), its random permutation of the units. A reservoir, placed at the server and broadcast, is
-a struct of `recurrent_kernel`, `input_kernel`, `gain` and `bias`: all clients have the same one.
+A client is a struct of `path`, that of a file of sequences and their labels as `write_examples` writes it, which is
+read where the client's work is done, and `order` (int32, `(units,)`), its random permutation of the units. A
+reservoir, placed at the server and broadcast, is a struct of `recurrent_kernel`, `input_kernel`, `gain` and `bias`:
+all clients have the same one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from tff_esn.closed_form.incfed import CORRECTED
 from tff_esn.config import ClosedFormSwitches, PlasticityConfig
+from tff_esn.data.clients import read_examples
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime import load_tff
 
@@ -49,11 +52,9 @@ def reservoir_struct(weights: ReservoirWeights) -> OrderedDict[str, NDArray]:
     return OrderedDict((name, getattr(weights, name).astype(np.float32)) for name in names)
 
 
-def client_struct(values: NDArray, targets: NDArray, order: NDArray) -> OrderedDict[str, NDArray]:
+def client_struct(path: str | PathLike[str], order: NDArray) -> OrderedDict[str, Any]:
     """A client as the computations take it."""
-    return OrderedDict(
-        values=np.asarray(values, np.float32), targets=np.asarray(targets, np.float32), order=order.astype(np.int32)
-    )
+    return OrderedDict(path=str(path), order=order.astype(np.int32))
 
 
 def build_incfed(shapes: Shapes, regularization: float) -> tff.templates.IterativeProcess:
@@ -76,7 +77,7 @@ def build_incfed(shapes: Shapes, regularization: float) -> tff.templates.Iterati
 
     @tff.tensorflow.computation(types.client, types.reservoir)
     def message(client: Any, reservoir: Any) -> Any:
-        a, b = tf_statistics(client, reservoir, shapes)
+        a, b = tf_statistics(*tf_sequences(client, shapes), reservoir, shapes)
         return OrderedDict(a=a, half_b=tf.gather_nd(b, lower_places))
 
     state_type = zeros.type_signature.result
@@ -114,8 +115,9 @@ def build_averaging(shapes: Shapes, regularization: float, switches: ClosedFormS
 
     @tff.tensorflow.computation(types.client, types.reservoir)
     def local(client: Any, reservoir: Any) -> Any:
-        a, b = tf_statistics(client, reservoir, shapes)
-        samples = tf.cast(tf.shape(client["values"])[0] * shapes.steps, tf.float64)
+        values, targets = tf_sequences(client, shapes)
+        a, b = tf_statistics(values, targets, reservoir, shapes)
+        samples = tf.cast(tf.shape(values)[0] * shapes.steps, tf.float64)
         return tf_solve(a, b, regularization), samples
 
     @tff.tensorflow.computation(local.type_signature.result)
@@ -186,7 +188,7 @@ def build_mean_selected(shapes: Shapes, tau: float) -> tff.Computation:
 
     @tff.tensorflow.computation(types.client, types.reservoir)
     def selected(client: Any, reservoir: Any) -> Any:
-        _, b = tf_statistics(client, reservoir, shapes)
+        _, b = tf_statistics(*tf_sequences(client, shapes), reservoir, shapes)
         return tf.cast(tf.math.count_nonzero(tf_squared_importance(b) > 1 - tau), tf.float64)
 
     @tff.federated_computation(types.at_server, types.at_clients)
@@ -233,21 +235,18 @@ def build_fedip(shapes: Shapes, config: PlasticityConfig) -> tff.templates.Itera
 
     @tff.tensorflow.computation(types.client, types.reservoir)
     def local(client: Any, reservoir: Any) -> Any:
-        gain, bias = tf_adapt(client["values"], reservoir, shapes, config)
-        return OrderedDict(gain=gain, bias=bias)
+        values, _ = tf_sequences(client, shapes)
+        gain, bias = tf_adapt(values, reservoir, shapes, config)
+        return OrderedDict(gain=gain, bias=bias), tf.cast(tf.shape(values)[0], tf.float32)
 
-    @tff.tensorflow.computation(types.client)
-    def sequences(client: Any) -> Any:
-        return tf.cast(tf.shape(client["values"])[0], tf.float32)
-
-    @tff.tensorflow.computation(types.reservoir, local.type_signature.result)
+    @tff.tensorflow.computation(types.reservoir, local.type_signature.result[0])
     def replaced(reservoir: Any, mean: Any) -> Any:
         return OrderedDict({**reservoir, **mean})
 
     @tff.federated_computation(types.at_server, types.at_clients)
     def next_round(reservoir: Any, clients: Any) -> Any:
         adapted = tff.federated_map(local, (clients, tff.federated_broadcast(reservoir)))
-        mean = tff.federated_mean(adapted, tff.federated_map(sequences, clients))
+        mean = tff.federated_mean(adapted[0], adapted[1])
         return tff.federated_map(replaced, (reservoir, mean))
 
     return tff.templates.IterativeProcess(initialize, next_round)
@@ -268,8 +267,7 @@ class _Types:
         self.reservoir = tff.to_type(self.reservoir_parts)
         self.client = tff.to_type(
             OrderedDict(
-                values=tff.TensorType(np.float32, [None, shapes.steps, inputs]),
-                targets=tff.TensorType(np.float32, [None, shapes.outputs]),
+                path=tff.TensorType(np.str_),
                 order=tff.TensorType(np.int32, [units]),
             )
         )
@@ -296,7 +294,7 @@ def _one_shot(
 
     @tff.tensorflow.computation(types.client, types.reservoir)
     def message(client: Any, reservoir: Any) -> Any:
-        return compress(*tf_statistics(client, reservoir, shapes), client["order"])
+        return compress(*tf_statistics(*tf_sequences(client, shapes), reservoir, shapes), client["order"])
 
     sums = zero.type_signature.result
 
@@ -321,8 +319,16 @@ def _one_shot(
     return federate
 
 
-def tf_statistics(client: Any, reservoir: Any, shapes: Shapes) -> tuple[tf.Tensor, tf.Tensor]:
-    """A and B whole of a client, states in float32, sums in float64."""
+def tf_sequences(client: Any, shapes: Shapes) -> tuple[tf.Tensor, tf.Tensor]:
+    """A client's `(n, steps, inputs)` sequences and the `(n, outputs)` targets, one of which is 1."""
+    import tensorflow as tf
+
+    values, labels = read_examples(client["path"], shapes.steps * shapes.inputs)
+    return tf.reshape(values, (-1, shapes.steps, shapes.inputs)), tf.one_hot(labels, shapes.outputs)
+
+
+def tf_statistics(values: Any, targets: Any, reservoir: Any, shapes: Shapes) -> tuple[tf.Tensor, tf.Tensor]:
+    """A and B whole of sequences, states in float32, sums in float64."""
     import tensorflow as tf
 
     gain = reservoir["gain"]
@@ -332,13 +338,13 @@ def tf_statistics(client: Any, reservoir: Any, shapes: Shapes) -> tuple[tf.Tenso
     def step(state: Any, inputs: Any) -> Any:
         return state + rate * (tf.tanh(inputs @ into + state @ recurrent + reservoir["bias"]) - state)
 
-    by_step = tf.transpose(client["values"], (1, 0, 2))
+    by_step = tf.transpose(values, (1, 0, 2))
     state = tf.zeros((tf.shape(by_step)[1], units))
     a, b = tf.zeros((shapes.outputs, units), tf.float64), tf.zeros((units, units), tf.float64)
     for start in range(0, shapes.steps, BLOCK_STEPS):
         states = tf.scan(step, by_step[start : start + BLOCK_STEPS], state)
         rows = tf.reshape(states, (-1, units))
-        a += tf.cast(tf.matmul(client["targets"], tf.reduce_sum(states, axis=0), transpose_a=True), tf.float64)
+        a += tf.cast(tf.matmul(targets, tf.reduce_sum(states, axis=0), transpose_a=True), tf.float64)
         b += tf.cast(tf.matmul(rows, rows, transpose_a=True), tf.float64)
         state = states[-1]
     return a, b

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tff_esn.cache import fingerprint
 from tff_esn.closed_form import computations as tff_side
 from tff_esn.closed_form.experiments import Clients
 from tff_esn.closed_form.pfedrr import rank_of_same_size
@@ -16,16 +18,34 @@ from tff_esn.closed_form.selection import partial_count, random_order
 from tff_esn.closed_form.statistics import ridge_confusions
 from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.console import progress
+from tff_esn.data.clients import write_examples
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+from tff_esn.store import jsonable
 
 
-def solve_with_tff(clients: Clients, config: ClosedFormConfig, seed: int) -> Iterator[str]:
-    """Runs each method on the largest share of the clients, one reservoir, and tells its test accuracy."""
+def write_sequences(folder: Path, clients: Clients, config: ClosedFormConfig) -> Path:
+    """Writes a file for each training client, in a folder of their own below this one, which it returns."""
+    own = folder / fingerprint(jsonable([config.channels, config.hhar, clients.task.name]))
+    for name in clients.part(max(config.percent)).train:
+        sequences = clients.sequences[name]
+        write_examples(own / f"{name}.f32", sequences.values, clients.task.labels(sequences.codes))
+    return own
+
+
+def solve_with_tff(clients: Clients, config: ClosedFormConfig, seed: int, folder: Path) -> Iterator[str]:
+    """Runs each method on the largest share of the clients, one reservoir, and tells its test accuracy.
+
+    Args:
+        clients: The study's.
+        config: The methods.
+        seed: Of the reservoir.
+        folder: Where those who compute for the clients have what `write_sequences` wrote.
+    """
     percent = max(config.percent)
     with progress("TensorFlow Federated", len(config.methods)) as bar:
         for method in config.methods:
-            weights, readout = tff_readout(clients, config, method, percent, seed)
+            weights, readout = tff_readout(clients, config, method, percent, seed, folder)
             parts = clients.part(percent).test
             counts = [ridge_confusions(clients.sequences[name], clients.task, weights, [readout])[0] for name in parts]
             confusion = np.sum(counts, axis=0)
@@ -34,7 +54,7 @@ def solve_with_tff(clients: Clients, config: ClosedFormConfig, seed: int) -> Ite
 
 
 def tff_readout(
-    clients: Clients, config: ClosedFormConfig, method: MethodConfig, percent: int, seed: int
+    clients: Clients, config: ClosedFormConfig, method: MethodConfig, percent: int, seed: int, folder: Path
 ) -> tuple[ReservoirWeights, RidgeReadout]:
     """The reservoir and the readout of a method, computed by TFF."""
     train, task = clients.part(percent).train, clients.task
@@ -43,14 +63,7 @@ def tff_readout(
         weights.units, clients.inputs, config.channels.steps, len(task.classes), weights.leaking_rate
     )
     reservoir: Any = tff_side.reservoir_struct(weights)
-    data = [
-        tff_side.client_struct(
-            clients.sequences[name].values,
-            np.eye(len(task.classes))[task.labels(clients.sequences[name].codes)],
-            random_order(weights.units, seed, name),
-        )
-        for name in train
-    ]
+    data = [tff_side.client_struct(folder / f"{name}.f32", random_order(weights.units, seed, name)) for name in train]
     if method.plasticity is not None:
         process = tff_side.build_fedip(shapes, method.plasticity)
         for _ in range(method.plasticity.rounds):

@@ -78,7 +78,7 @@ def write_examples(file: Path, values: NDArray, labels: NDArray, rows: int | Non
     """
     rows = len(values) if rows is None else rows
     filled = np.zeros((rows, math.prod(values.shape[1:])), np.float32)
-    filled[: len(values)] = values.reshape(len(values), -1)
+    filled[: len(values)] = values.reshape(len(values), filled.shape[1])
     filled_labels = np.full(rows, FILLING, np.float32)
     filled_labels[: len(labels)] = labels
     # Written anew by every run, so that no disk need be waited for.

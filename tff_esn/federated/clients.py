@@ -27,6 +27,7 @@ class ClientFiles:
         examples: How many each has.
         rows: Of each file: examples, and what fills up to the most of them in whole batches.
         shape: Of an example: `(units,)` for states, `(steps, columns)` for windows.
+        elsewhere: The folder in which those who compute for the clients have the files; None for the same.
     """
 
     folder: Path
@@ -34,10 +35,15 @@ class ClientFiles:
     examples: tuple[int, ...]
     rows: int
     shape: tuple[int, ...]
+    elsewhere: Path | None = None
 
     def path(self, client: str) -> Path:
         """A client's file."""
         return self.folder / f"{client}.f32"
+
+    def seen_path(self, client: str) -> Path:
+        """The same where its work is done."""
+        return (self.elsewhere or self.folder) / f"{client}.f32"
 
     @property
     def bytes(self) -> int:

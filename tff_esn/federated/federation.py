@@ -142,7 +142,7 @@ class _OnFiles:
         first = round_number * self.work.readout.epochs
         order = np.array([seed_for(self._seed, "order", name), first], np.int32)
         attack = update_attack(self._attack, name in self.fake)
-        return Client(str(self._files.path(name)), order, np.int32(self.row[name]), attack, own)
+        return Client(str(self._files.seen_path(name)), order, np.int32(self.row[name]), attack, own)
 
 
 class ReadoutState(NamedTuple):
@@ -200,13 +200,12 @@ class ReadoutFederation(_OnFiles):
             for name, row in zip(drawn, rows)
         ]
         server, output = self._process.next(state.server, clients)
-        heard = list(output.heard) or [diagnostics.finite for diagnostics, _ in output.clients]
+        heard = np.asarray(output.heard if len(output.heard) else output.diagnostics.finite, bool)
         # Where nobody is heard the server keeps its sums, and the clients what they sent for them.
-        own = self._silence() if any(heard) else state.own
-        for row, (_, message), counts in zip(rows, output.clients, heard):
-            if counts:
-                tf.nest.map_structure(lambda all_, one, i=row: all_.__setitem__(i, one), own, message)
-        report = _report(dict(zip(drawn, (diagnostics for diagnostics, _ in output.clients))))
+        own = self._silence() if heard.any() else state.own
+        counted = np.array(rows)[heard]
+        tf.nest.map_structure(lambda all_, sent: all_.__setitem__(counted, sent[heard]), own, output.messages)
+        report = _report(dict(zip(drawn, map(Diagnostics._make, zip(*output.diagnostics)))))
         accepted = dict(zip(drawn, map(bool, output.accepted)))
         fake = tuple(name for name in drawn if name in self.fake)
         return ReadoutState(server, own), replace(report, accepted=accepted, fake=fake)

@@ -41,12 +41,14 @@ class RoundOutput(NamedTuple):
     """What a round tells beside the new state.
 
     Attributes:
-        clients: Diagnostics of each client, and what it sent for the next round's objectives.
+        diagnostics: Of the clients, each a `(clients,)` vector.
+        messages: What they sent for the next round's objectives, stacked.
         accepted: `(clients,)`: whom the rule accepted; empty without a rule.
         heard: `(clients,)`: whose messages the rule let count; empty without a rule.
     """
 
-    clients: list[tuple[Diagnostics, Any]]
+    diagnostics: Diagnostics
+    messages: Any
     accepted: Any
     heard: Any
 
@@ -143,7 +145,9 @@ def build_readout_process(
             mean, total, counted, accepted, heard = tff.federated_map(judge, rows)
             of_aggregator = state.aggregator
         new = tff.federated_map(server_update, (state, of_aggregator, mean, total, counted))
-        return new, RoundOutput(tff.federated_zip((results.diagnostics, results.message)), accepted, heard)
+        # At the server: what stays at the clients would make those of a fleet compute twice.
+        told = gathered(tff.federated_zip((results.diagnostics, results.message)))
+        return new, RoundOutput(told[0], told[1], accepted, heard)
 
     return tff.templates.IterativeProcess(initialize, next_round)
 

@@ -183,7 +183,12 @@ class Program:
         for number in range(done + 1, self.rounds + 1):
             drawn = drawn_clients(self.federation.clients, self.clients_per_round, self.seed, number)
             start = time.perf_counter()
-            state, report = self.federation.next(state, drawn, number)
+            try:
+                state, report = self.federation.next(state, drawn, number)
+            except BaseException:
+                if keeper is not None and saved < number - 1:
+                    await keeper.save(tf.nest.flatten(state), number - 1)
+                raise
             seconds = time.perf_counter() - start
             record = RoundRecord(number, tuple(drawn), report, self._scores(state, number), seconds)
             keep(await self._finish(record, release_managers))

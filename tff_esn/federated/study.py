@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from tff_esn.cache import Shared, fingerprint
@@ -32,11 +33,13 @@ class FederatedStudy:
 
     Args:
         inputs: What a model sees of the subjects.
-        scratch: Folder for the clients' files, which are read by whoever computes for the clients.
+        scratch: Folder for the clients' files.
+        elsewhere: The same folder for whoever computes for the clients, such as a copy of it on another host's disk;
+            None if they see this one.
     """
 
-    def __init__(self, inputs: ModelInputs, scratch: Path) -> None:
-        self.inputs, self._scratch = inputs, scratch
+    def __init__(self, inputs: ModelInputs, scratch: Path, elsewhere: Path | None = None) -> None:
+        self.inputs, self._scratch, self._elsewhere = inputs, scratch, elsewhere
         self._drawn, self._evaluators, self._discriminators = Shared(), Shared(), Shared()
         self._written = Shared(dropped=lambda files: shutil.rmtree(files.folder))
 
@@ -54,7 +57,7 @@ class FederatedStudy:
         own = self._reservoirs(config, seed)[1] if in_graph else None
         federation = build_federation(
             config,
-            self._files(config, seed, in_graph),
+            self.files(config, seed),
             classes,
             initial_readout(config.reservoir.units, classes, seed),
             seed,
@@ -84,6 +87,27 @@ class FederatedStudy:
 
         return self._discriminators.get(key, make, lambda made: sum(kernel.nbytes for kernel, _ in made.layers))
 
+    def files(self, config: FederatedConfig, seed: int) -> ClientFiles:
+        """The clients' examples, in a folder of their own below that of all."""
+        assert config.readout is not None
+        in_graph = engine_of(config) == "graph"
+        size = config.readout.batch_size
+        attack = config.attack if config.attack is not None and config.attack.kind in ON_DATA else None
+        key = (config.noise, attack, seed, size, None if in_graph else (config.reservoir, config.reservoirs))
+
+        def make() -> ClientFiles:
+            inputs = training_inputs(self.inputs, config, seed)
+            folder = self._scratch / fingerprint(jsonable(key))
+            lies = attack is not None and attack.kind == "label-flip"
+            liars = fake_clients(attack, self.inputs.split.train, seed) if lies else ()
+            if in_graph:
+                files = write_client_windows(folder, inputs, size, liars)
+            else:
+                files = write_client_states(folder, inputs, self._reservoirs(config, seed)[1], size, liars)
+            return files if self._elsewhere is None else replace(files, elsewhere=self._elsewhere / folder.name)
+
+        return self._written.get(key, make, lambda made: made.bytes)
+
     def _rule(self, config: FederatedConfig, seed: int) -> Rule | None:
         defence = config.defence
         if defence is None or defence.kind in ("none", "tff-robust"):
@@ -107,20 +131,3 @@ class FederatedStudy:
             return Evaluator(self.inputs.states(self.reservoir(config, seed)), self.inputs.split)
 
         return self._evaluators.get((config.reservoir, seed), make, lambda made: made.states.nbytes)
-
-    def _files(self, config: FederatedConfig, seed: int, in_graph: bool) -> ClientFiles:
-        assert config.readout is not None
-        size = config.readout.batch_size
-        attack = config.attack if config.attack is not None and config.attack.kind in ON_DATA else None
-        key = (config.noise, attack, seed, size, None if in_graph else (config.reservoir, config.reservoirs))
-
-        def make() -> ClientFiles:
-            inputs = training_inputs(self.inputs, config, seed)
-            folder = self._scratch / fingerprint(jsonable(key))
-            lies = attack is not None and attack.kind == "label-flip"
-            liars = fake_clients(attack, self.inputs.split.train, seed) if lies else ()
-            if in_graph:
-                return write_client_windows(folder, inputs, size, liars)
-            return write_client_states(folder, inputs, self._reservoirs(config, seed)[1], size, liars)
-
-        return self._written.get(key, make, lambda made: made.bytes)
