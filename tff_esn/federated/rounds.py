@@ -186,8 +186,8 @@ class Program:
             try:
                 state, report = self.federation.next(state, drawn, number)
             except BaseException:
-                if keeper is not None and saved < number - 1:
-                    await keeper.save(tf.nest.flatten(state), number - 1)
+                if checkpoint is not None and saved < number - 1:
+                    checkpoint.save(state, number - 1)
                 raise
             seconds = time.perf_counter() - start
             record = RoundRecord(number, tuple(drawn), report, self._scores(state, number), seconds)
