@@ -35,7 +35,6 @@ from tff_esn.federated.study import FederatedStudy
 from tff_esn.model.readout import initial_readout
 from tff_esn.runtime import load_tff
 
-
 #: The kind of HTTP/2's first answer.
 SETTINGS = b"\x04"
 

@@ -162,7 +162,7 @@ def federate(
         resumed.check_same(recorded, seed)
     name = model_name(chosen)
     with cache.scratch() as scratch, on_fleet(fleet):
-        clients_study = FederatedStudy(inputs, scratch, fleet and fleet.data)
+        clients_study = FederatedStudy(inputs, scratch, None if fleet is None else fleet.data)
         program = clients_study.program(chosen, seed)
         # Not before: what is refused leaves no run behind.
         with resumed or store.continued("federate", recorded, seed) as run:
