@@ -625,7 +625,7 @@ class FleetConfig:
     answer: PositiveFloat = 5.0
     retries: Annotated[int, Field(ge=0)] = 3
     patience: PositiveFloat = 30.0
-    slots: PositiveInt = 4
+    slots: PositiveInt = 2
 
     def __post_init__(self) -> None:
         if (self.certificates is None) != self.insecure:

@@ -249,7 +249,7 @@ class Fleet:
     def _serve(self, worker: _Worker) -> None:
         """One of a worker's slots."""
         loop = asyncio.new_event_loop()
-        context: Any = None
+        speaker: _Speaker | None = None
         served: _Connection | None = None
         while True:
             with self._changed:
@@ -264,10 +264,10 @@ class Fleet:
                         self._changed.wait()
                 assert connection is not None
                 self._pending.remove(unit)
-            if served is not connection:
-                context, served = _context(connection), connection
             try:
-                unit.result = loop.run_until_complete(context.invoke(unit.computation, unit.argument))
+                if speaker is None or served is not connection:
+                    speaker, served = _Speaker(connection), connection
+                unit.result = loop.run_until_complete(speaker.invoke(unit.computation, unit.argument))
                 unit.done = True
             except WorkerLost as error:
                 worker.lose(connection, str(error))
@@ -328,6 +328,7 @@ def _fleet_context(fleet: Fleet) -> Any:
             count = _count(argument, kind)
             if not count:
                 return server.invoke(computation, argument)
+            argument = _numbers(argument)
             ones = [_share(argument, kind, slice(i, i + 1)) for i in range(count)]
             messages = fleet.compute(parts.of_client, ones)
             total = messages[0]
@@ -375,36 +376,29 @@ class _Split:
         return cls(tff.backends.native.desugar_and_transform_to_native(form.up_to_merge), merged, form.after_merge)
 
 
-def _context(connection: _Connection) -> Any:
-    """What runs computations, compiled already, through a connection."""
-    tff = load_tff()
+class _Speaker:
+    """What runs computations, compiled already, for one client through a connection.
 
-    class Executor(tff.framework.RemoteExecutor):  # type: ignore[name-defined]
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            self._sent: Callable[[Any], list[Any]] = lru_cache(maxsize=8)(lambda computation: [])
+    Directly on TFF's executor: its execution context would ask for each part of an argument, and ask again for ever.
+    """
 
-        async def create_value(self, value: Any, type_spec: Any = None) -> Any:
-            # A computation is much larger than its arguments, and the same in every round.
-            if not isinstance(value, tff.framework.ConcreteComputation):
-                return await super().create_value(value, type_spec)
-            sent = self._sent(value)
-            if not sent:
-                sent.append(await super().create_value(value, type_spec))
-            return sent[0]
+    def __init__(self, connection: _Connection) -> None:
+        tff = load_tff()
+        self._executor = tff.framework.RemoteExecutor(connection.stub())
+        self._executor.set_cardinalities({tff.CLIENTS: 1})
+        self._sent: dict[int, tuple[Any, Any]] = {}
 
-    stub = connection.stub()
-
-    def create_executor(cardinalities: dict[Any, int]) -> Any:
-        executor = Executor(stub)
-        executor.set_cardinalities(cardinalities)
-        return executor
-
-    return tff.framework.AsyncExecutionContext(
-        tff.framework.ResourceManagingExecutorFactory(create_executor),
-        transform_args=tff.tensorflow.transform_args,
-        transform_result=tff.tensorflow.transform_result,
-    )
+    async def invoke(self, computation: Any, argument: Any) -> Any:
+        """The result for an argument with one client."""
+        kind = computation.type_signature
+        # A computation is much larger than its arguments, and the same in every round. It is known by its identity:
+        # to compare computations is to serialise them.
+        if id(computation) not in self._sent:
+            self._sent[id(computation)] = computation, await self._executor.create_value(computation, kind)
+        _, function = self._sent[id(computation)]
+        value = await self._executor.create_value(argument, kind.parameter)
+        result = await self._executor.create_call(function, value)
+        return await result.compute()
 
 
 def _at_clients(kind: Any) -> bool:
@@ -437,6 +431,14 @@ def _share(value: Any, kind: Any, clients: slice) -> Any:
     if isinstance(kind, tff.StructType):
         return tff.structure.Struct([(name, _share(one, own, clients)) for name, one, own in _parts(value, kind)])
     return list(value)[clients]
+
+
+def _numbers(value: Any) -> Any:
+    """The same without tensors, in which TFF's executor does not deal."""
+    tff = load_tff()
+    if isinstance(value, tff.structure.Struct):
+        return tff.structure.Struct([(name, _numbers(one)) for name, one in tff.structure.iter_elements(value)])
+    return tff.tensorflow.transform_args(value)
 
 
 def _label(argument: Any) -> str:
