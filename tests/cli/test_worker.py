@@ -57,7 +57,7 @@ def test_rounds_on_workers(study: Path, work: Path, two: list[Host]) -> None:
     assert shared.stdout == local.stdout, shared.stderr
     missing = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet, "--worker-data", "states")
     assert (missing.returncode, missing.stdout) == (2, "")
-    assert "S2.f32: not on" in missing.stderr and "Traceback" not in missing.stderr
+    assert ".f32: not on" in missing.stderr and "Traceback" not in missing.stderr
     written = tff_esn(work, "federate", "fedavg", study, *FEDERATE, "--clients-only", work / "data" / "states")
     assert written.returncode == 0, written.stderr
     own = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet, "--worker-data", "states")

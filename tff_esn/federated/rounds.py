@@ -20,6 +20,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
+from tff_esn.errors import TffEsnError
 from tff_esn.evaluation.metrics import METRICS, Scores, score
 from tff_esn.federated.clients import drawn_clients
 from tff_esn.federated.federation import Federation, RoundReport
@@ -178,7 +179,7 @@ class Program:
             start = time.perf_counter()
             try:
                 state, report = self.federation.next(state, drawn, number)
-            except BaseException:
+            except TffEsnError:  # such as that no worker is left
                 if keeper is not None and saved < number - 1:
                     await keeper.save(tf.nest.flatten(state), number - 1)
                 raise
