@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import psutil
 from tff_esn.execution.certificates import create_certificates
 
 PORT = 8443
+_NUMBERS = count(1)
 IP = shutil.which("ip") or "/usr/sbin/ip"
 
 
@@ -52,30 +54,27 @@ class Host:
         if self.process is not None:
             self.process.kill()
             self.process.communicate()
+            self.process = None
 
 
 @contextmanager
-def hosts(folder: Path, count: int, options: Sequence[str] = ()) -> Iterator[list[Host]]:
+def hosts(folder: Path, wanted: int, options: Sequence[str] = ()) -> Iterator[list[Host]]:
     """Hosts with running workers; `folder` gets the certificates."""
-    made = [_namespace(number) for number in range(1, count + 1)]
-    wired = all(made)
-    found = made if wired else [Host(f"127.0.0.{number + 1}", ()) for number in range(1, count + 1)]
-    create_certificates(folder, [[host.address] for host in found if host])
+    numbers = [next(_NUMBERS) for _ in range(wanted)]
+    found = [_namespace(number) or Host(f"127.0.0.{number + 1}", ()) for number in numbers]
+    create_certificates(folder, [[host.address] for host in found])
     try:
         for host in found:
-            assert host is not None
             command = [sys.executable, "-m", "tff_esn", "worker", "--host", host.address, "--port", str(PORT)]
             certificates = ["--certificates", str(folder / host.address)]
             host.command = [*host.before, *command, *certificates, *options]
         for host in found:
-            assert host is not None
             host.start()
-        yield [host for host in found if host]
+        yield found
     finally:
         for host in found:
-            if host is not None:
-                host.stop()
-        for number in range(1, count + 1):
+            host.stop()
+        for number in numbers:
             subprocess.run([IP, "netns", "delete", _name(number)], capture_output=True)
 
 

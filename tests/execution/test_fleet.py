@@ -54,7 +54,9 @@ def three(certificates: Path) -> Iterator[list[Host]]:
 @pytest.fixture
 def fleet(three: list[Host], certificates: Path) -> FleetConfig:
     for host in three:
-        if host.process is None or host.process.poll() is not None:
+        if host.process is not None and host.process.poll() is not None:
+            host.stop()
+        if host.process is None:
             host.start()
     return FleetConfig(
         workers=tuple(f"{host.address}:{PORT}" for host in three),

@@ -170,7 +170,7 @@ def test_a_round_is_judged_inside_the_process(algorithm: str, treatment: str, tm
     config = small_config(algorithm=algorithm, preset="corrected", fedcurv=None)
     plain = study.program(config, 0).federation
     rule = by_first_parameter(treatment)
-    files = study._files(config, 0, False)
+    files = study.files(config, 0)
     judged = build_federation(config, files, 2, initial_readout(UNITS, 2, 0), 0, None, rule)
     before = plain.readout(plain.initial_state())
     alone = {name: plain.readout(play(plain, 1, [name])[0]) for name in TRAIN}

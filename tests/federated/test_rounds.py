@@ -23,7 +23,7 @@ from tff_esn.errors import ConfigError, DataError
 from tff_esn.evaluation.metrics import METRICS, score
 from tff_esn.federated import rounds as module
 from tff_esn.federated.clients import check_clients, drawn_clients
-from tff_esn.federated.federation import Federation, RoundReport, engine_of
+from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.federated.rounds import Evaluator
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.model.readout import Readout
@@ -75,7 +75,7 @@ def test_more_clients_a_round_than_there_are_is_refused() -> None:
 
 def written(study: FederatedStudy, config: FederatedConfig, seed: int = SEED) -> dict[str, NDArray]:
     """The values in each client's file."""
-    files = study._files(config, seed, engine_of(config) == "graph")
+    files = study.files(config, seed)
     columns = int(np.prod(files.shape))
     values = {}
     for client in files.clients:

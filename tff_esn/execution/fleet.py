@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Condition, Event, Thread
+from threading import Condition, Event, Lock, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +82,7 @@ class _Worker:
         self.known = False
         self.lacks: set[str] = set()
         self.alarm = Event()
+        self._lock = Lock()
 
     def watch(self, changed: Callable[[], None], ended: Event) -> None:
         """Connects, asks every few seconds whether the worker is there, and connects again when it is back."""
@@ -112,9 +113,10 @@ class _Worker:
 
     def lose(self, connection: _Connection, trouble: str) -> None:
         """Gives up a connection, once."""
-        if self.connection is connection:
-            self.connection, self.trouble = None, trouble
-            log.warning("worker %s is lost: %s", self.address, trouble)
+        with self._lock:
+            if self.connection is connection:
+                self.connection, self.trouble = None, trouble
+                log.warning("worker %s is lost: %s", self.address, trouble)
         connection.close()
 
 
@@ -270,11 +272,14 @@ class Fleet:
                 unit.result = loop.run_until_complete(speaker.invoke(unit.computation, unit.argument))
                 unit.done = True
             except WorkerLost as error:
+                if self._ended.is_set():
+                    return
                 worker.lose(connection, str(error))
                 worker.alarm.set()
                 self._lost(unit, worker)
             except grpc.RpcError as error:
-                if _NO_FILE in error.details() and unit.label in error.details():
+                told = error.details() or ""
+                if _NO_FILE in told and unit.label in told:
                     worker.lacks.add(unit.label)
                     self._give_back(unit)
                 else:

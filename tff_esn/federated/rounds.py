@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
+from tff_esn.errors import TffEsnError
 from tff_esn.evaluation.metrics import METRICS, Scores, score
 from tff_esn.events import EventsFile
 from tff_esn.federated.checkpoint import Checkpoint, MetricsFile
@@ -185,7 +186,7 @@ class Program:
             start = time.perf_counter()
             try:
                 state, report = self.federation.next(state, drawn, number)
-            except BaseException:
+            except TffEsnError:  # such as that no worker is left
                 if checkpoint is not None and saved < number - 1:
                     checkpoint.save(state, number - 1)
                 raise
