@@ -171,8 +171,10 @@ def _write_kind(out: Path, kind: Kind, wearers: Sequence[_Wearer], devices: Sequ
 @contextmanager
 def _replacing(path: Path) -> Iterator[IO[str]]:
     """Opens a text file that takes the place of `path` only if the block succeeds."""
-    with atomic_write(path) as binary, io.TextIOWrapper(binary, encoding="utf-8", newline="") as file:
+    with atomic_write(path) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
         yield file
+        file.detach()  # Flushed, and still open: it is not complete before it has its name.
 
 
 def _wearer(seed: int, name: str, seconds: float) -> _Wearer:
