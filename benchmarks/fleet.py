@@ -1,6 +1,6 @@
 """Time of rounds on workers, against this process's own, interleaved in one run; and what a lost worker costs.
 
-    python benchmarks/fleet.py
+    python -m benchmarks.fleet
 
 Workers listen on loopback addresses behind mutual TLS. `local`, `1 worker` and `3 workers` run the same rounds of
 FedAvg, ten of ten generated subjects, 200 units. The speed-up has workers with one processor each, as small hosts have
