@@ -97,7 +97,7 @@ class Gauged:
 def fedavg(clients: int, rounds: int) -> Gauge:
     """Rounds as `tff-esn federate` runs them, with metrics, events and checkpoints."""
     gauge = Gauge()
-    subjects = [windows(number) for number in range(clients)]
+    subjects = [windows(number) for number in range(clients + 20)]  # the last to validate and test
     names = tuple(own.subject for own in subjects)
     by_name = dict(zip(names, subjects))
     series = {name: own.values[:, -1] for name, own in by_name.items()}
