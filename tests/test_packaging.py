@@ -52,6 +52,8 @@ def test_a_wheel_carries_the_run_definitions_and_runs_elsewhere(tmp_path: Path) 
     assert "tff_esn/runs/demo.toml" in names
     assert "tff_esn/evaluation/reported.json" in names
     assert not [name for name in names if name.startswith(("tests/", "runs/"))]
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tff_esn").rglob("*.py")}
+    assert not sources - set(names)
     away = tmp_path / "away"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(away), str(wheel)]
     subprocess.run(install, check=True)
