@@ -25,6 +25,7 @@ from tff_esn.closed_form.computations import Shapes, build_incfed, client_struct
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.statistics import client_statistics
 from tff_esn.config import FederatedConfig, ReservoirConfig
+from tff_esn.data.clients import write_examples
 from tff_esn.data.splits import ClientSplit
 from tff_esn.data.tables import STRESS
 from tff_esn.data.windows import Sequences
@@ -150,11 +151,16 @@ def incfed_tff(clients: int, rounds: int) -> Gauge:
     gauge, weights = Gauge(), draw_weights(ReservoirConfig(units=UNITS), COLUMNS, seed=0)
     process = build_incfed(Shapes(UNITS, COLUMNS, STEPS, 2, weights.leaking_rate), REGULARIZATION)
     state, reservoir, order = process.initialize(), reservoir_struct(weights), np.arange(UNITS)
-    for cohort in cohorts(clients, rounds):
-        data = [client_struct(own.values, np.eye(2)[STRESS.labels(own.codes)], order) for own in cohort]
-        gauge.start()
-        state, _ = process.next(state, reservoir, data)
-        gauge.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        for cohort in cohorts(clients, rounds):
+            data = []
+            for number, own in enumerate(cohort):
+                path = Path(folder) / f"{number}.f32"
+                write_examples(path, own.values, STRESS.labels(own.codes))
+                data.append(client_struct(path, order))
+            gauge.start()
+            state, _ = process.next(state, reservoir, data)
+            gauge.stop()
     return gauge
 
 
