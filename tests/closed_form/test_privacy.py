@@ -71,12 +71,17 @@ def test_secure_aggregation_leaves_the_attack_nothing() -> None:
     everyone = [client(1, 1, f"S{i}", seed=i) for i in range(4)]
     statistics = list(client_statistics(everyone, AFFECT, WEIGHTS))
     flat = {own.subject: np.concatenate((made.a.ravel(), made.half_b)) for own, made in zip(everyone, statistics)}
-    found = secure_sum(flat, bound=1e4)
-    masked = found.sent["S0"].view(np.int64).astype(np.float64)
-    masked /= np.abs(masked).max()
-    a, half_b = masked[: statistics[0].a.size].reshape(statistics[0].a.shape), masked[statistics[0].a.size :]
-    stolen = reconstruct(message(RidgeStatistics(a, half_b, 1, statistics[0].reservoir)), WEIGHTS)
-    assert recovery_error(stolen.inputs, everyone[0].values[0]) > 0.9
+    errors = []
+    # The masks are secret, so not seeded. A single guess comes near by chance (below 1 in a fifth of the cases); the
+    # median of 51 does not.
+    for _ in range(51):
+        found = secure_sum(flat, bound=1e4)
+        masked = found.sent["S0"].view(np.int64).astype(np.float64)
+        masked /= np.abs(masked).max()
+        a, half_b = masked[: statistics[0].a.size].reshape(statistics[0].a.shape), masked[statistics[0].a.size :]
+        stolen = reconstruct(message(RidgeStatistics(a, half_b, 1, statistics[0].reservoir)), WEIGHTS)
+        errors.append(recovery_error(stolen.inputs, everyone[0].values[0]))
+    assert np.median(errors) > 1
     np.testing.assert_allclose(found.total, sum(flat.values()), atol=found.error * 2)
 
 
