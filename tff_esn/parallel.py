@@ -79,6 +79,8 @@ def _start_worker(lifeline: Connection) -> None:
     # Ctrl-C reaches the whole process group; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.quiet = True  # The parent's bar tells of all workers.
+    # The processes fill the machine already. TensorFlow reads these when it is imported here, and in TFF's worker.
+    os.environ.update(TF_NUM_INTRAOP_THREADS="1", TF_NUM_INTEROP_THREADS="1")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.basicConfig(format="%(message)s")  # Before a library sets a format of its own.
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
@@ -92,6 +94,6 @@ def _end_with(lifeline: Connection) -> None:
 
 
 def _call_on_one_thread(function: Callable[[Item], Result], item: Item) -> Outcome[Result]:
-    # The processes fill the machine already. Set for each call, because it holds for loaded libraries only.
+    # The same for other libraries; set for each call, because it holds for those that are loaded.
     with threadpool_limits(1):
         return _call(function, item)

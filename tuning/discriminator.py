@@ -11,6 +11,7 @@ import keras_tuner
 
 from tff_esn.config import DiscriminatorConfig, from_mapping, read_toml
 from tff_esn.federated.discriminator import VALIDATION_SHARE, UpdateExamples, discriminator_network
+from tff_esn.tuning.search import cheap_collections
 from tff_esn.tuning.space import SearchSpace
 
 
@@ -44,13 +45,14 @@ def choose_discriminator(
         directory=project.parent,
         project_name=project.name,
     )
-    tuner.search(
-        examples.updates,
-        examples.real,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        validation_split=VALIDATION_SHARE,
-        shuffle=False,
-        verbose=0,
-    )
+    with cheap_collections():
+        tuner.search(
+            examples.updates,
+            examples.real,
+            epochs=config.epochs,
+            batch_size=config.batch_size,
+            validation_split=VALIDATION_SHARE,
+            shuffle=False,
+            verbose=0,
+        )
     return chosen(tuner.get_best_hyperparameters(1)[0].values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import time
 from collections.abc import Iterator
@@ -82,7 +83,8 @@ def search(
         searcher = _make(tuner, hypermodel, folder, objective, limit, seed, bar, check)
         bar.advance(len(_finished(searcher)))
         start = time.monotonic()
-        searcher.search(verbose=0)
+        with cheap_collections():
+            searcher.search(verbose=0)
         seconds = time.monotonic() - start
     results = tuple(
         TrialResult(trial.trial_id, _settings(trial), _scores(trial), searcher.seconds.get(trial.trial_id))
@@ -176,6 +178,16 @@ def _write_hparams(folder: Path, trial: Any) -> None:
         api.hparams(_settings(trial), trial_id=trial.trial_id)
         for name, value in _scores(trial).items():
             tf.summary.scalar(name, value, step=0)
+
+
+@contextmanager
+def cheap_collections() -> Iterator[None]:
+    """Hides all objects that are there from the garbage collector, which KerasTuner calls before each trial."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
