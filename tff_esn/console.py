@@ -6,6 +6,7 @@ Results go to standard output, so that `tff-esn ... > file` holds results only.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -18,6 +19,8 @@ console = Console(stderr=True)
 #: Results.
 output = Console()
 log = logging.getLogger("tff_esn")
+#: Seconds between two lines that tell of progress in a file or a pipe.
+LINE_SECONDS = 60.0
 
 
 class Bar(Protocol):
@@ -29,7 +32,7 @@ class Bar(Protocol):
 
 @contextmanager
 def progress(description: str, total: float) -> Iterator[Bar]:
-    """Shows a progress bar while the block runs; silent when quiet or not on a terminal."""
+    """Shows a progress bar while the block runs; where there is no terminal, a line a minute; when quiet, nothing."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -41,10 +44,16 @@ def progress(description: str, total: float) -> Iterator[Bar]:
     display = Progress(*columns, console=console, disable=console.quiet or not console.is_terminal, transient=True)
     with display:
         task = display.add_task(description, total=total, note="")
+        told = time.monotonic()
 
         class _Bar:
             def advance(self, amount: float = 1, note: str = "") -> None:
+                nonlocal told
                 display.update(task, advance=amount, note=note)
+                if description and not console.is_terminal and time.monotonic() - told >= LINE_SECONDS:
+                    told = time.monotonic()
+                    done = f"{display.tasks[0].completed:.0f} of {total:.0f}"
+                    console.print(f"{description}: {done}", highlight=False, soft_wrap=True)
 
         yield _Bar()
 

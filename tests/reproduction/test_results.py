@@ -127,7 +127,7 @@ def test_a_result_survives_its_file_and_a_damaged_one_is_named(tmp_path: Path) -
     (path,) = (ROOT / "runs" / "results").glob("feature-statistics.json")
     result = read_result(path)
     write_result(tmp_path / "again.json", result)
-    assert read_result(tmp_path / "again.json") == result
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
     (tmp_path / "again.json").write_text(path.read_text().replace('"corner"', '"border"', 1))
     with pytest.raises(DataError, match=r"again\.json: tables\.0"):
         read_result(tmp_path / "again.json")
