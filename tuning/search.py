@@ -183,6 +183,7 @@ def _write_hparams(folder: Path, trial: Any) -> None:
 @contextmanager
 def cheap_collections() -> Iterator[None]:
     """Hides all objects that are there from the garbage collector, which KerasTuner calls before each trial."""
+    gc.collect()  # What an earlier search has left is not hidden.
     gc.freeze()
     try:
         yield
