@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,11 +90,21 @@ def test_partial(statistics: dict[str, RidgeStatistics], alpha: float) -> None:
 
 
 @pytest.mark.parametrize("policy", ["importance", "random", "hybrid"])
-def test_pfedrr(statistics: dict[str, RidgeStatistics], policy: Any) -> None:
-    found = build_pfedrr(SHAPES, RIDGE, 0.6, policy)(RESERVOIR, CLIENTS)
-    expected = pfedrr(statistics, RIDGE, 0.6, policy, SEED)
+@pytest.mark.parametrize("last_unit", ["kept", "dropped"])
+def test_pfedrr(statistics: dict[str, RidgeStatistics], policy: Any, last_unit: Any) -> None:
+    switches = replace(CLOSED_FORMS["corrected"], last_unit=last_unit)
+    found = build_pfedrr(SHAPES, RIDGE, 0.6, policy, switches=switches)(RESERVOIR, CLIENTS)
+    expected = pfedrr(statistics, RIDGE, 0.6, policy, SEED, switches=switches)
     assert 0 < max(expected.units.values()) < 16
     same(found, expected.readout.kernel)
+
+
+def test_the_last_unit_makes_a_difference_here(statistics: dict[str, RidgeStatistics]) -> None:
+    kept, dropped = (
+        pfedrr(statistics, RIDGE, 0.9, switches=replace(CLOSED_FORMS["corrected"], last_unit=last_unit)).units
+        for last_unit in ("kept", "dropped")
+    )
+    assert kept != dropped
 
 
 def test_low_rank(statistics: dict[str, RidgeStatistics]) -> None:

@@ -154,13 +154,18 @@ def build_partial(shapes: Shapes, regularization: float, alpha: float, count: in
 
 
 def build_pfedrr(
-    shapes: Shapes, regularization: float, tau: float, policy: str = "importance", alpha: float = 0.5
+    shapes: Shapes,
+    regularization: float,
+    tau: float,
+    policy: str = "importance",
+    alpha: float = 0.5,
+    switches: ClosedFormSwitches = CORRECTED,
 ) -> tff.Computation:
     """I-pFedRR, R-pFedRR or the hybrid, as `pfedrr` (pFedRR paper, eqs. 2-5)."""
     import tensorflow as tf
 
     def compress(a: Any, b: Any, order: Any) -> Any:
-        importances = tf_squared_importance(b)
+        importances = tf_squared_importance(b, switches.last_unit)
         count = tf.math.count_nonzero(importances > 1 - tau, dtype=tf.int32)
         share = {"importance": 1.0, "random": 0.0, "hybrid": alpha}[policy]
         units = tf_mixed_units(importances, count, share, order)
@@ -179,7 +184,7 @@ def build_pfedrr(
     return _one_shot(shapes, compress, rebuild, lambda a, b: tf_solve(a, b, regularization))
 
 
-def build_mean_selected(shapes: Shapes, tau: float) -> tff.Computation:
+def build_mean_selected(shapes: Shapes, tau: float, switches: ClosedFormSwitches = CORRECTED) -> tff.Computation:
     """How many units pFedRR's threshold selects in the clients' mean, for a low rank of the same size."""
     tff = load_tff()
     import tensorflow as tf
@@ -189,7 +194,7 @@ def build_mean_selected(shapes: Shapes, tau: float) -> tff.Computation:
     @tff.tensorflow.computation(types.client, types.reservoir)
     def selected(client: Any, reservoir: Any) -> Any:
         _, b = tf_statistics(*tf_sequences(client, shapes), reservoir, shapes)
-        return tf.cast(tf.math.count_nonzero(tf_squared_importance(b) > 1 - tau), tf.float64)
+        return tf.cast(tf.math.count_nonzero(tf_squared_importance(b, switches.last_unit) > 1 - tau), tf.float64)
 
     @tff.federated_computation(types.at_server, types.at_clients)
     def mean_selected(reservoir: Any, clients: Any) -> Any:
@@ -361,13 +366,16 @@ def tf_solve(a: Any, b: Any, regularization: float, symmetric: bool = True) -> t
     return tf.matmul((a @ vectors) / (tf.maximum(values, 0.0) + regularization), vectors, transpose_b=True)
 
 
-def tf_squared_importance(b: Any) -> tf.Tensor:
+def tf_squared_importance(b: Any, last_unit: str = "kept") -> tf.Tensor:
     """As `selection.squared_importance`."""
     import tensorflow as tf
 
     squares = tf.reduce_sum(b**2, axis=1)
     low, high = tf.reduce_min(squares), tf.reduce_max(squares)
-    return tf.math.divide_no_nan(squares - low, high - low)
+    scaled = tf.math.divide_no_nan(squares - low, high - low)
+    if last_unit == "dropped":
+        scaled = tf.concat((scaled[:-1], [-np.inf]), axis=0)
+    return scaled
 
 
 def tf_mixed_units(importances: Any, count: Any, share: float, order: Any) -> tf.Tensor:

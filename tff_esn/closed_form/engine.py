@@ -79,21 +79,21 @@ def tff_readout(
 def _solved(
     shapes: tff_side.Shapes, config: ClosedFormConfig, method: MethodConfig, reservoir: Any, data: list[Any]
 ) -> NDArray:
-    algorithm, ridge = method.algorithm, method.ridge
-    if CLOSED_FORMS[config.preset].regularization == "per_client":
+    algorithm, ridge, switches = method.algorithm, method.ridge, CLOSED_FORMS[config.preset]
+    if switches.regularization == "per_client":
         ridge *= len(data)
     if algorithm in ("central", "incfed"):
         process = tff_side.build_incfed(shapes, ridge)
         return process.next(process.initialize(), reservoir, data)[1]
     if algorithm == "averaging":
-        computation = tff_side.build_averaging(shapes, method.ridge, CLOSED_FORMS[config.preset])
+        computation = tff_side.build_averaging(shapes, method.ridge, switches)
     elif algorithm in ("partial", "random"):
         alpha = method.alpha if algorithm == "partial" else 0.0
         computation = tff_side.build_partial(shapes, ridge, alpha, partial_count(len(data), shapes.units))
     elif algorithm == "low-rank":
-        selected = tff_side.build_mean_selected(shapes, method.tau[0])(reservoir, data)
+        selected = tff_side.build_mean_selected(shapes, method.tau[0], switches)(reservoir, data)
         computation = tff_side.build_low_rank(shapes, ridge, rank_of_same_size(shapes.units, int(selected)))
     else:
         policy = {"pfedrr": "importance", "r-pfedrr": "random", "hybrid": "hybrid"}[algorithm]
-        computation = tff_side.build_pfedrr(shapes, ridge, method.tau[0], policy, method.alpha)
+        computation = tff_side.build_pfedrr(shapes, ridge, method.tau[0], policy, method.alpha, switches)
     return computation(reservoir, data)

@@ -70,7 +70,7 @@ def _units(
         return important
     if policy == "random":
         return random_units(order, len(important))
-    return mixed_units(squared_importance(b), len(important), alpha, order)
+    return mixed_units(squared_importance(b, switches.last_unit), len(important), alpha, order)
 
 
 def low_rank(

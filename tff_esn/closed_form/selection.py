@@ -37,14 +37,18 @@ def importance(b: NDArray) -> NDArray:
     return b.sum(axis=1)
 
 
-def squared_importance(b: NDArray) -> NDArray:
+def squared_importance(b: NDArray, last_unit: str = "kept") -> NDArray:
     """I_i = sum_j B_ij^2, scaled to [0, 1] by minimum and maximum (pFedRR paper, eq. 5).
 
-    Where all units are equally important, none is more so than another: all have 0.
+    Where all units are equally important, none is more so than another: all have 0. A last unit that is
+    `dropped` (as in `ClosedFormSwitches`) is less important than any.
     """
     squares = (b**2).sum(axis=1)
     low, high = squares.min(), squares.max()
-    return (squares - low) / (high - low) if high > low else np.zeros(len(b))
+    scaled = (squares - low) / (high - low) if high > low else np.zeros(len(b))
+    if last_unit == "dropped":
+        scaled[-1] = -np.inf
+    return scaled
 
 
 def top_units(importances: NDArray, count: int) -> Units:
@@ -77,8 +81,7 @@ def threshold_units(b: NDArray, tau: float, last_unit: str = "kept") -> Units:
     """
     if not 0 < tau < 1:
         raise ConfigError(f"tau = {tau:g}; expected a threshold between 0 and 1, both excluded")
-    chosen = np.flatnonzero(squared_importance(b) > 1 - tau)
-    return chosen[chosen < len(b) - 1] if last_unit == "dropped" else chosen
+    return np.flatnonzero(squared_importance(b, last_unit) > 1 - tau)
 
 
 def _checked_count(count: int, units: int, of: str = "") -> int:
