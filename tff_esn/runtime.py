@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from tff_esn.execution.hidden import HiddenWorker
+from tff_esn.execution.remote import remote_executor
 
 #: Seconds of one wait for a result, and for what an interrupt has left behind.
 _WAIT, _PATIENCE = 0.5, 60.0
@@ -46,7 +47,7 @@ def load_tff() -> ModuleType:
         return tff.framework.RemoteExecutorGrpcStub(grpc.insecure_channel(address, CHANNEL))
 
     def create_executor(cardinalities: dict[Any, int]) -> Any:
-        executor = tff.framework.RemoteExecutor(connect(worker.address()))
+        executor = remote_executor()(connect(worker.address()))
         executor.set_cardinalities({tff.CLIENTS: 0, **cardinalities})
         return executor
 

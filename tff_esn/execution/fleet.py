@@ -27,6 +27,7 @@ from tff_esn.config import FleetConfig
 from tff_esn.console import log
 from tff_esn.errors import DataError, FleetError
 from tff_esn.execution.certificates import Certificates
+from tff_esn.execution.remote import remote_executor
 from tff_esn.runtime import CHANNEL, load_tff
 
 #: Seconds of one wait for results, and of joining a thread at the end.
@@ -389,18 +390,13 @@ class _Speaker:
 
     def __init__(self, connection: _Connection) -> None:
         tff = load_tff()
-        self._executor = tff.framework.RemoteExecutor(connection.stub())
+        self._executor = remote_executor()(connection.stub())
         self._executor.set_cardinalities({tff.CLIENTS: 1})
-        self._sent: dict[int, tuple[Any, Any]] = {}
 
     async def invoke(self, computation: Any, argument: Any) -> Any:
         """The result for an argument with one client."""
         kind = computation.type_signature
-        # A computation is much larger than its arguments, and the same in every round. It is known by its identity:
-        # to compare computations is to serialise them.
-        if id(computation) not in self._sent:
-            self._sent[id(computation)] = computation, await self._executor.create_value(computation, kind)
-        _, function = self._sent[id(computation)]
+        function = await self._executor.create_value(computation, kind)
         value = await self._executor.create_value(argument, kind.parameter)
         result = await self._executor.create_call(function, value)
         return await result.compute()
