@@ -122,7 +122,7 @@ def signed_importance(source: Source) -> Evidence:
     says="B*_c = B_c × [I × (1 ⊗ 1_S)]: the columns of B are masked, and equation B.4 solves with the sum.",
     correction="As printed it is solved as a general system (`solve_general`); pFedRR masks rows and columns.",
     changes="B is no Gram matrix any more. On the real recordings the readout is 12 to 18 points worse than IncFed's "
-    "(README, `runs/table-b-3.toml`).",
+    "(`tff-esn reproduce table-b-3`).",
 )
 def asymmetric_b(source: Source) -> Evidence:
     """The sum of B with masked columns is not symmetric; with masked rows and columns it is."""

@@ -236,7 +236,7 @@ def remainder(source: Source) -> Evidence:
     "growing monotone curves”.",
     correction="All switches of `FedCurvConfig` under `corrected`.",
     changes="If what ran was the listings, the printed curves differ by chance and by the mean's weights. Under "
-    "`corrected` FedCurv is within the spread of FedAvg (README, “Federated readouts”).",
+    "`corrected` FedCurv is within the spread of FedAvg (`tff-esn reproduce primal-phase`).",
 )
 def fedcurv_is_fedavg(source: Source) -> Evidence:
     """As printed FedCurv is FedAvg with an unweighted mean, to the last bit."""
