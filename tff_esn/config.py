@@ -723,7 +723,9 @@ class PlasticityConfig:
     rule: Literal["printed", "schrauwen", "normalized"] = "normalized"
 
 
-ClosedForm = Literal["central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank"]
+ClosedForm = Literal[
+    "central", "averaging", "incfed", "secure-incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank"
+]
 
 
 @dataclass(frozen=True, config=_strict)

@@ -13,7 +13,7 @@ from tff_esn.closed_form.engine import tff_readout, write_sequences
 from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, run_table
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.leakage import budget_table, private_accuracies
-from tff_esn.closed_form.messages import message_bytes
+from tff_esn.closed_form.messages import HEADER_BYTES, message_bytes
 from tff_esn.closed_form.report import printed_numbers, result_table, threshold_table
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
 from tff_esn.config import ClosedFormConfig, PlasticityConfig, from_mapping
@@ -46,13 +46,24 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
 
 @pytest.fixture(scope="module")
 def result(clients: Clients) -> TableResult:
-    table = config("central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank")
+    table = config(
+        "central",
+        "averaging",
+        "incfed",
+        "secure-incfed",
+        "partial",
+        "random",
+        "pfedrr",
+        "r-pfedrr",
+        "hybrid",
+        "low-rank",
+    )
     adapted = replace(table.methods[2], name="fedip", plasticity=PlasticityConfig(epochs=1))
     return run_table(clients, replace(table, methods=(*table.methods, adapted), train_scores=True))
 
 
 def test_a_table_has_every_cell(result: TableResult) -> None:
-    assert len(result.outcomes) == 2 * 4 * (6 + 4 * 2)
+    assert len(result.outcomes) == 2 * 4 * (7 + 4 * 2)
     for method in result.config.methods:
         for percent, count in ((25, 3), (50, 5), (75, 7), (100, 9)):
             chosen = result.chosen(method.name, percent)
@@ -76,6 +87,10 @@ def test_cells_are_what_the_methods_alone_give(clients: Clients, result: TableRe
         (central,) = (one for one in result.of("central", percent) if one.seed == 1)
         assert central.accuracy("test") == pytest.approx(cell.accuracy("test"), abs=1e-3)
         assert central.bytes_up == 0
+        (secure,) = (one for one in result.of("secure-incfed", percent) if one.seed == 1)
+        assert secure.confusions == cell.confusions
+        # The values of the message, and for each client what hides them.
+        assert secure.bytes_up == message_bytes("full", 4, 20) - HEADER_BYTES + 64 + len(split.train) * (160 + 66)
     (partial,) = (one for one in result.of("partial", 100) if one.seed == 1)
     assert partial.units_percent == 15.0  # int(150 / 9 / 100 * 20) of 20
     (adapted,) = (one for one in result.of("fedip", 100) if one.seed == 1)
@@ -182,5 +197,8 @@ def test_tables_that_make_no_sense_are_refused(clients: Clients, tmp_path: Path)
     nothing = {
         name: replace(own, values=own.values[:0], codes=own.codes[:0]) for name, own in clients.sequences.items()
     }
+    table = config("secure-incfed")
+    with pytest.raises(ConfigError, match="secure-incfed by TFF, whose secure sum hides nothing; expected --engine n"):
+        tff_readout(clients, table, table.methods[0], 100, seed=0, folder=tmp_path)
     with pytest.raises(ConfigError, match="no sequence of 40 steps among the train clients"):
         run_table(replace(clients, sequences=nothing), config("incfed"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tff_esn.closed_form.incfed import averaged_readouts, central, incfed, receive
+from tff_esn.closed_form.incfed import averaged_readouts, central, incfed, receive, secure_incfed
 from tff_esn.closed_form.messages import (
     HEADER_BYTES,
     Message,
@@ -21,6 +22,7 @@ from tff_esn.closed_form.messages import (
 )
 from tff_esn.closed_form.partial import partial_incfed, random_incfed
 from tff_esn.closed_form.pfedrr import low_rank, pfedrr, rank_of_same_size
+from tff_esn.closed_form.secure import SecureAggregationError
 from tff_esn.closed_form.selection import (
     importance,
     mixed_units,
@@ -181,6 +183,24 @@ def test_regularisation_and_averaging_as_printed_and_as_meant() -> None:
         averaged_readouts(everyone, 0.1, printed).readout.kernel,
         sum(kernel / everyone[client].samples for client, kernel in local.items()),
     )
+
+
+def test_secure_aggregation_gives_the_same_readout() -> None:
+    random = np.random.default_rng(0)
+    everyone = {
+        f"S{n}": RidgeStatistics.of(random.uniform(-1, 1, (n, 4)), np.eye(2)[random.integers(0, 2, n)], bias=True)
+        for n in (30, 0, 50)
+    }
+    for preset in CLOSED_FORMS.values():
+        plain, secure = incfed(everyone, 0.1, preset), secure_incfed(everyone, 0.1, preset)
+        np.testing.assert_allclose(secure.readout.kernel, plain.readout.kernel, atol=1e-12)
+        np.testing.assert_allclose(secure.readout.bias, plain.readout.bias, atol=1e-12)
+        assert secure.units == plain.units
+    beyond = {**everyone, "S9": RidgeStatistics.of(np.full((2, 4), 9.0), np.eye(2), bias=True)}
+    with pytest.raises(SecureAggregationError, match="values beyond 50"):
+        secure_incfed(beyond, 0.1)
+    with pytest.raises(ConfigError, match="different reservoirs"):
+        secure_incfed({**everyone, "S9": replace(everyone["S30"], reservoir="1234567890abcdef")}, 0.1)
 
 
 def test_a_client_without_sequences_changes_nothing() -> None:

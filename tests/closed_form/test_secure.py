@@ -40,6 +40,11 @@ def test_the_secure_sum_is_within_its_stated_error(clients: int, data: st.DataOb
     assert np.abs(found.total - expected).max() <= found.error
     assert found.error < 1e-10
     assert set(found.sent) == set(own) - set(dropped)
+    # Two keys, a sealed pair of shares for each client, the vector, and one share of each client's secrets.
+    sealed = 12 + 2 * 66 + 16
+    for name, size in found.bytes_up.items():
+        assert size == 64 + clients * sealed + (8 * 50 + clients * 66) * (name not in dropped)
+    assert found.bytes_down == clients * (64 + sealed)
 
 
 def test_a_single_message_is_indistinguishable_from_noise() -> None:

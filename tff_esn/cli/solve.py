@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from tff_esn.config import ClosedFormConfig
 
 AlgorithmName = Literal[
-    "central", "averaging", "incfed", "partial", "random", "pfedrr", "r-pfedrr", "hybrid", "low-rank", "fedip"
+    "central",
+    "averaging",
+    "incfed",
+    "secure-incfed",
+    "partial",
+    "random",
+    "pfedrr",
+    "r-pfedrr",
+    "hybrid",
+    "low-rank",
+    "fedip",
 ]
 Units = Annotated[int, typer.Option(min=1, help="Units of the reservoir, N_x.")]
 Radius = Annotated[float, typer.Option("--radius", help="Spectral radius.")]
@@ -80,10 +90,11 @@ def solve(
     """Solve for a readout in closed form with 25, 50, 75 and 100 % of the training subjects.
 
     Clients send statistics of their reservoir states, the server adds them and solves:
-    incfed (all of them), partial and random (thesis appendix B), pfedrr, r-pfedrr, hybrid
-    and low-rank (what is important of them), fedip (incfed on a reservoir that adapted);
-    beside central ridge regression and averaging of local readouts. The table tells the
-    test accuracy and the bytes on the wire.
+    incfed (all of them), secure-incfed (the same by secure aggregation: the server sees
+    sums only), partial and random (thesis appendix B), pfedrr, r-pfedrr, hybrid and low-rank
+    (what is important of them), fedip (incfed on a reservoir that adapted); beside central
+    ridge regression and averaging of local readouts. The table tells the test accuracy and
+    the bytes on the wire.
     """
     from tff_esn.cache import Cache
     from tff_esn.closed_form.engine import solve_with_tff, write_sequences

@@ -19,6 +19,7 @@ from tff_esn.closed_form.statistics import ridge_confusions
 from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.console import progress
 from tff_esn.data.clients import write_examples
+from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.store import jsonable
@@ -82,6 +83,8 @@ def _solved(
     algorithm, ridge, switches = method.algorithm, method.ridge, CLOSED_FORMS[config.preset]
     if switches.regularization == "per_client":
         ridge *= len(data)
+    if algorithm == "secure-incfed":
+        raise ConfigError("secure-incfed by TFF, whose secure sum hides nothing; expected --engine numpy")
     if algorithm in ("central", "incfed"):
         process = tff_side.build_incfed(shapes, ridge)
         return process.next(process.initialize(), reservoir, data)[1]

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from tff_esn.cache import Cache, fingerprint
 from tff_esn.closed_form.fedip import AdaptedReservoir, fedip
-from tff_esn.closed_form.incfed import FederatedReadout, Statistics, averaged_readouts, central, incfed
+from tff_esn.closed_form.incfed import (
+    FederatedReadout,
+    Statistics,
+    averaged_readouts,
+    central,
+    incfed,
+    secure_incfed,
+)
 from tff_esn.closed_form.partial import partial_incfed, random_incfed
 from tff_esn.closed_form.pfedrr import Policy, low_rank, pfedrr, rank_of_same_size
 from tff_esn.closed_form.statistics import client_statistics, ridge_confusions
@@ -269,6 +276,8 @@ class _Group:
             return FederatedReadout(central(statistics, method.ridge), {}, 0)
         if name == "averaging":
             return averaged_readouts(statistics, method.ridge, switches, wire)
+        if name == "secure-incfed":
+            return secure_incfed(statistics, method.ridge, switches)
         if name == "partial":
             return partial_incfed(statistics, method.ridge, method.alpha, self.seed, None, switches, wire)
         if name == "random":

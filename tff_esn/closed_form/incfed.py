@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tff_esn.closed_form.messages import Message, MessageError, full_message, message_bytes, readout_message
 from tff_esn.closed_form.ridge import RidgeReadout
+from tff_esn.closed_form.secure import SecureSum, secure_sum
 from tff_esn.closed_form.solve import solve_general
 from tff_esn.closed_form.statistics import RidgeStatistics, solved_readout
 from tff_esn.config import ClosedFormSwitches
@@ -81,6 +82,37 @@ def incfed(
 ) -> FederatedReadout:
     """IncFed (eqs. 6-10): every client sends all of A and half of the symmetric B."""
     return federate(statistics, lambda _, own: full_message(own), regularization, switches, dtype)
+
+
+def secure_incfed(
+    statistics: Statistics, regularization: float, switches: ClosedFormSwitches = CORRECTED
+) -> FederatedReadout:
+    """IncFed by secure aggregation: the server sees the sums of A and B, and no client's own."""
+    summed, found = securely_summed(statistics)
+    received = Received(summed.a, summed.b, summed.bias, tuple(statistics), {})
+    return FederatedReadout(
+        solved(received, regularization, switches),
+        found.bytes_up,
+        found.bytes_down + message_bytes("readout", *summed.a.shape),
+        {client: own.units for client, own in statistics.items()},
+    )
+
+
+def securely_summed(statistics: Statistics, noise: float = 0.0) -> tuple[RidgeStatistics, SecureSum]:
+    """The sum of the clients' statistics by secure aggregation.
+
+    Units are in [-1, 1] and steps count at most 1, so that no value exceeds the number of a client's samples, which
+    the server is told.
+
+    Args:
+        statistics: Of each client.
+        noise: Deviation of noise that is on them, whose values exceed ten of them practically never.
+    """
+    check_one_reservoir({client: own.reservoir for client, own in statistics.items()})
+    first = next(iter(statistics.values()))
+    bound = max(1, *(own.samples for own in statistics.values())) + 10 * noise
+    found = secure_sum({client: own.vector for client, own in statistics.items()}, bound)
+    return first.of_vector(found.total, sum(own.samples for own in statistics.values())), found
 
 
 def federate(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
 from tff_esn.closed_form.experiments import Clients
+from tff_esn.closed_form.incfed import securely_summed
 from tff_esn.closed_form.messages import Message, full_message
 from tff_esn.closed_form.privacy import PrivacyBudget, clip_norm, noisy, private_readout, sensitivity
 from tff_esn.closed_form.reconstruction import reconstruct, recovery_error
@@ -80,22 +80,11 @@ def leakage(
 def _as_seen_by_the_server(own: Sequences, weights: ReservoirWeights) -> RidgeStatistics:
     """A masked message, taken for statistics."""
     exact = ridge_statistics(own, AFFECT, weights)
-    vector = flat(exact)
+    vector = exact.vector
     sent = secure_sum({"own": vector, "other": vector, "third": vector}, bound=1e6).sent["own"]
     seen = sent.view(np.int64).astype(np.float64)
     # The scale of the masks says nothing: the server brings it to that of statistics.
-    return unflat(seen / np.abs(seen).max() * np.abs(vector).max(), exact)
-
-
-def flat(statistics: RidgeStatistics) -> NDArray[np.float64]:
-    """A and half of B as one vector."""
-    return np.concatenate((statistics.a.ravel(), statistics.half_b))
-
-
-def unflat(vector: NDArray, like: RidgeStatistics) -> RidgeStatistics:
-    """Statistics of a vector."""
-    a, half_b = vector[: like.a.size].reshape(like.a.shape), vector[like.a.size :]
-    return RidgeStatistics(a, half_b, like.samples, like.reservoir, like.bias)
+    return exact.of_vector(seen / np.abs(seen).max() * np.abs(vector).max(), exact.samples)
 
 
 def leakage_table(subject: str, leaks: Sequence[Leak], epsilon: float) -> Table:
@@ -155,9 +144,8 @@ def private_accuracies(
 
 def _secure_noisy_sum(exact: dict[str, RidgeStatistics], deviation: float, seed: int) -> RidgeStatistics:
     shares = {name: noisy(own, deviation, len(exact), seed, name) for name, own in exact.items()}
-    bound = 2.0 * max(np.abs(flat(own)).max() for own in shares.values())
-    first = next(iter(exact.values()))
-    return unflat(secure_sum({name: flat(own) for name, own in shares.items()}, bound).total, first)
+    summed, _ = securely_summed(shares, noise=deviation)
+    return summed
 
 
 def budget_table(found: Sequence[PrivateAccuracy], delta: float, protected: str) -> Table:

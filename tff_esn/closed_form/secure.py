@@ -176,7 +176,12 @@ def secure_sum(
         if name not in dropped
     }
     revealed = {name: clients[name].reveal(list(sent)) for name in sent}
-    return SecureSum(fixed.decode(unmasked_sum(sent, revealed, public, needed)), fixed.error, sent)
+    total = fixed.decode(unmasked_sum(sent, revealed, public, needed))
+    keys = {name: len(own.masks) + len(own.talk) for name, own in public.items()}
+    shares = {name: sum(map(len, (*sealed[name].values(), *revealed.get(name, {}).values()))) for name in clients}
+    up = {name: keys[name] + shares[name] + (sent[name].nbytes if name in sent else 0) for name in clients}
+    down = {name: sum(keys.values()) + sum(len(own[name]) for own in sealed.values()) for name in clients}
+    return SecureSum(total, fixed.error, sent, up, max(down.values()))
 
 
 @dataclass(frozen=True)
@@ -187,11 +192,15 @@ class SecureSum:
         total: Sum over the clients whose vectors arrived.
         error: Bound of its distance from the true sum.
         sent: The vectors as they arrived, masked.
+        bytes_up: From each client in all rounds: keys, sealed shares, its masked vector, revealed shares.
+        bytes_down: To each client: keys and sealed shares.
     """
 
     total: NDArray[np.float64]
     error: float
     sent: Mapping[str, Masked]
+    bytes_up: Mapping[str, int]
+    bytes_down: int
 
 
 def unmasked_sum(

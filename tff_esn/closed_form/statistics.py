@@ -76,6 +76,16 @@ class RidgeStatistics:
         return whole
 
     @property
+    def vector(self) -> NDArray[np.float64]:
+        """A and half of B as one vector: what clients add up."""
+        return np.concatenate((self.a.ravel(), self.half_b))
+
+    def of_vector(self, vector: NDArray, samples: int) -> RidgeStatistics:
+        """Statistics like these, of another vector and number of samples."""
+        a, half_b = vector[: self.a.size].reshape(self.a.shape), vector[self.a.size :]
+        return RidgeStatistics(a, half_b, samples, self.reservoir, self.bias)
+
+    @property
     def units(self) -> int:
         """Number of units, N_x."""
         return self.a.shape[1] - self.bias
