@@ -711,7 +711,7 @@ class PlasticityConfig:
         epochs: E, passes over a client's data in a round.
         rounds: Rounds of averaging over the clients.
         batch_size: Sequences that run together; one update is their mean.
-        rule: As `ClosedFormSwitches.plasticity`.
+        rule: As `ClosedFormSwitches.plasticity`, or `preset` for what a table's preset has.
     """
 
     mu: Annotated[float, Field(gt=-1, lt=1)] = 0.0
@@ -720,7 +720,7 @@ class PlasticityConfig:
     epochs: PositiveInt = 3
     rounds: PositiveInt = 1
     batch_size: PositiveInt = 100
-    rule: Literal["printed", "schrauwen", "normalized"] = "normalized"
+    rule: Literal["preset", "printed", "schrauwen", "normalized"] = "normalized"
 
 
 ClosedForm = Literal[

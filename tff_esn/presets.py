@@ -10,6 +10,7 @@ from tff_esn.config import (
     ExtractionConfig,
     FedCurvConfig,
     FederatedConfig,
+    MethodConfig,
     ReadoutConfig,
     WindowConfig,
 )
@@ -107,3 +108,10 @@ def settled(config: FederatedConfig) -> FederatedConfig:
     return replace(
         config, readout=config.readout or preset.local, fedcurv=config.fedcurv or preset.fedcurv, defence=defence
     )
+
+
+def settled_method(method: MethodConfig, preset: str) -> MethodConfig:
+    """A method in closed form with the rule of plasticity that it leaves open as a preset has it."""
+    if method.plasticity is None or method.plasticity.rule != "preset":
+        return method
+    return replace(method, plasticity=replace(method.plasticity, rule=CLOSED_FORMS[preset].plasticity))

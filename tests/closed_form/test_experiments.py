@@ -10,17 +10,18 @@ import pytest
 
 from tff_esn.cache import Cache
 from tff_esn.closed_form.engine import tff_readout, write_sequences
-from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, run_table
+from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, parts_of, run_part, run_table
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.leakage import budget_table, private_accuracies
 from tff_esn.closed_form.messages import HEADER_BYTES, message_bytes
 from tff_esn.closed_form.report import printed_numbers, result_table, threshold_table
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
-from tff_esn.config import ClosedFormConfig, PlasticityConfig, from_mapping
+from tff_esn.config import ClosedFormConfig, MethodConfig, PlasticityConfig, from_mapping
 from tff_esn.console import size_text
 from tff_esn.data.synthetic.hhar import write_hhar
 from tff_esn.data.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
+from tff_esn.presets import CLOSED_FORMS
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.runs.named import load_run, run_names
 
@@ -149,6 +150,25 @@ def test_a_table_on_hhar(tmp_path: Path) -> None:
     # Generated walking and sitting are easy to tell apart.
     assert result.of("incfed", 100)[0].accuracy("test") > 1 / 6
     assert printed_numbers(result, "hhar")["100"]["FedIP"] == [82.09, 0.29]
+
+
+def test_presets_beside_each_other_are_what_each_gives_alone(clients: Clients) -> None:
+    plasticity = {"sigma": 0.3, "eta": 0.001, "epochs": 1, "rule": "preset"}
+    table = config("averaging", "incfed", "pfedrr", repetitions=1, percent=[25])
+    adapted = from_mapping(MethodConfig, {"name": "fedip", "reservoir": RESERVOIR, "plasticity": plasticity}, "test")
+    table = replace(table, methods=(*table.methods, adapted))
+    parts = parts_of(table, [0], ["thesis", "corrected"])
+    # As drawn for both presets; adapted by the printed rule, and by the one that was meant.
+    assert sorted(part.plasticity.rule if part.plasticity else "" for part in parts) == ["", "printed", "schrauwen"]
+    together = [one for part in parts for one in run_part(clients, table, part)]
+    for preset in CLOSED_FORMS:
+        alone = run_table(clients, replace(table, preset=preset)).outcomes
+        assert {repr(one) for one in together if one.preset == preset} == {repr(one) for one in alone}
+    thesis, corrected = ([one for one in together if one.preset == preset] for preset in ("thesis", "corrected"))
+    for name in ("averaging", "fedip"):
+        assert [one.confusions for one in thesis if one.method == name] != [
+            one.confusions for one in corrected if one.method == name
+        ]
 
 
 @pytest.mark.parametrize("algorithm", ["incfed", "partial", "pfedrr", "low-rank"])

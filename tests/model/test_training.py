@@ -7,7 +7,7 @@ import tensorflow as tf
 from tff_esn.config import ReadoutConfig
 from tff_esn.errors import ConfigError
 from tff_esn.model.readout import Readout, initial_readout
-from tff_esn.model.training import fit_readout
+from tff_esn.model.training import OPTIMIZERS, batches_of, fit_readout, run_epoch, started, with_ones
 
 
 def data(classes: int, examples: int = 103) -> tuple[np.ndarray, np.ndarray]:
@@ -36,6 +36,23 @@ def test_the_compiled_loop_is_keras_fit(classes: int, class_weight: tuple[float,
     answers = model.predict(states, verbose=0)
     expected = answers[:, 0] if outputs == 1 else answers
     np.testing.assert_allclose(fitted.probabilities(states), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("examples", [3, 40, 41, 57])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_several_steps_in_a_turn_of_the_loop_are_the_same_steps(examples: int, optimizer: str) -> None:
+    random = np.random.default_rng(examples)
+    states = with_ones(tf.constant(random.normal(size=(60, 7)).astype(np.float32)))
+    labels = tf.constant(np.where(np.arange(60) < examples, random.integers(0, 2, 60), -1).astype(np.int32))
+    batches, count = batches_of(states, labels, 5, 2)
+    start = started(tf.zeros((8, 1)), OPTIMIZERS[optimizer])
+    one, several = (
+        run_epoch(OPTIMIZERS[optimizer], None, batches, count, start, tf.constant(0), tf.constant(0.1), together)
+        for together in (1, 4)
+    )
+    assert np.abs(one.weights).max() > 0.01
+    np.testing.assert_array_equal(one.weights, several.weights)
+    assert float(one.objective) == float(several.objective) > 0
 
 
 def test_shuffled_is_another_order_from_the_seed() -> None:

@@ -61,8 +61,8 @@ def solve(
     alpha: Annotated[float, typer.Option(help="Share of important units (partial, hybrid).")] = 0.5,
     tau: Annotated[str, typer.Option(help="Thresholds to choose from on the validation subjects.")] = "0.1,0.5,0.9",
     rule: Annotated[
-        Literal["printed", "schrauwen", "normalized"],
-        typer.Option(help="FedIP: its equation as printed, as meant, or the authors' code."),
+        Literal["preset", "printed", "schrauwen", "normalized"],
+        typer.Option(help="FedIP: its equation as --preset has it, as printed, as meant, or the authors' code."),
     ] = "normalized",
     sigma: Annotated[float, typer.Option(help="FedIP: deviation of the target Gaussian.")] = 0.1,
     eta: Annotated[float, typer.Option(help="FedIP: learning rate.")] = 0.01,

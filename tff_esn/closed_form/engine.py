@@ -20,7 +20,7 @@ from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.console import progress
 from tff_esn.data.clients import write_examples
 from tff_esn.errors import ConfigError
-from tff_esn.presets import CLOSED_FORMS
+from tff_esn.presets import CLOSED_FORMS, settled_method
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.store import jsonable
 
@@ -58,7 +58,7 @@ def tff_readout(
     clients: Clients, config: ClosedFormConfig, method: MethodConfig, percent: int, seed: int, folder: Path
 ) -> tuple[ReservoirWeights, RidgeReadout]:
     """The reservoir and the readout of a method, computed by TFF."""
-    train, task = clients.part(percent).train, clients.task
+    train, task, method = clients.part(percent).train, clients.task, settled_method(method, config.preset)
     weights = draw_weights(method.reservoir, clients.inputs, seed)
     shapes = tff_side.Shapes(
         weights.units, clients.inputs, config.channels.steps, len(task.classes), weights.leaking_rate

@@ -29,7 +29,7 @@ from tff_esn.closed_form.incfed import (
 from tff_esn.closed_form.partial import partial_incfed, random_incfed
 from tff_esn.closed_form.pfedrr import Policy, low_rank, pfedrr, rank_of_same_size
 from tff_esn.closed_form.statistics import client_statistics, ridge_confusions
-from tff_esn.config import ClosedFormConfig, MethodConfig, PlasticityConfig, ReservoirConfig
+from tff_esn.config import ClosedFormConfig, MethodConfig, PlasticityConfig, PresetName, ReservoirConfig
 from tff_esn.console import progress
 from tff_esn.data.hhar import SENSORS, is_hhar, sensor_file
 from tff_esn.data.prepare import ChannelRecipe, prepare, prepare_hhar, subject_keys
@@ -38,7 +38,7 @@ from tff_esn.data.study import open_study
 from tff_esn.data.tables import ACTIVITY, AFFECT, Task
 from tff_esn.data.windows import Sequences, chunks
 from tff_esn.errors import ConfigError
-from tff_esn.presets import CLOSED_FORMS
+from tff_esn.presets import CLOSED_FORMS, settled_method
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.store import jsonable
 
@@ -78,6 +78,7 @@ class MethodOutcome:
 
     Attributes:
         method: Name of the method.
+        preset: As printed or as meant.
         percent: Share of the training clients.
         seed: Of the reservoir and of random choices.
         tau: The threshold, of methods that have one.
@@ -89,6 +90,7 @@ class MethodOutcome:
     """
 
     method: str
+    preset: str
     percent: int
     seed: int
     tau: float | None
@@ -163,29 +165,37 @@ def content_of(root: Path, config: ClosedFormConfig, cache: Cache, labels: Path 
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A method as printed or as meant."""
+
+    preset: PresetName
+    method: MethodConfig
+
+
+@dataclass(frozen=True)
 class TablePart:
-    """Methods that share a reservoir, in one repetition."""
+    """Variants that share a reservoir, in one repetition."""
 
     reservoir: ReservoirConfig
     plasticity: PlasticityConfig | None
-    methods: tuple[MethodConfig, ...]
+    variants: tuple[Variant, ...]
     seed: int
 
 
-def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
-    """What of a table can be run apart from the rest."""
+def parts_of(config: ClosedFormConfig, seeds: Sequence[int], presets: Sequence[PresetName]) -> list[TablePart]:
+    """What of a table, under some presets, can be run apart from the rest."""
     return [
-        TablePart(reservoir, plasticity, tuple(methods), seed)
+        TablePart(reservoir, plasticity, tuple(variants), seed)
         for seed in seeds
-        for (reservoir, plasticity), methods in _groups(config.methods)
+        for (reservoir, plasticity), variants in _groups(config.methods, presets)
     ]
 
 
 def run_part(
     clients: Clients, config: ClosedFormConfig, part: TablePart, tell: Callable[[str], None] = lambda note: None
 ) -> list[MethodOutcome]:
-    """Runs the methods of a part; `tell` hears of each share that is done."""
-    return list(_Group(clients, config, part.reservoir, part.plasticity, part.methods, part.seed).outcomes(tell))
+    """Runs the variants of a part; `tell` hears of each share that is done."""
+    return list(_Group(clients, config, part).outcomes(tell))
 
 
 def run_table(clients: Clients, config: ClosedFormConfig, seed: int = 0) -> TableResult:
@@ -197,7 +207,7 @@ def run_table(clients: Clients, config: ClosedFormConfig, seed: int = 0) -> Tabl
         seed: Of the first repetition; the others count on from it.
     """
     check_clients(clients, config)
-    parts = parts_of(config, range(seed, seed + config.repetitions))
+    parts = parts_of(config, range(seed, seed + config.repetitions), [config.preset])
     steps = sum(len(config.percent) if part.plasticity else 1 for part in parts)
     with progress(config.title, steps) as bar:
         outcomes = [one for part in parts for one in run_part(clients, config, part, partial(bar.advance, 1))]
@@ -223,7 +233,7 @@ def majorities(clients: Clients, config: ClosedFormConfig) -> dict[int, float]:
 class _Cell:
     """A readout that waits to be scored."""
 
-    method: MethodConfig
+    variant: Variant
     percent: int
     tau: float | None
     solved: FederatedReadout
@@ -231,27 +241,25 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Group:
-    """Methods that share a reservoir, in one repetition."""
+    """A part with its clients."""
 
     clients: Clients
     config: ClosedFormConfig
-    reservoir: ReservoirConfig
-    plasticity: PlasticityConfig | None
-    methods: Sequence[MethodConfig]
-    seed: int
+    part: TablePart
 
     def outcomes(self, tell: Callable[[str], None]) -> Iterator[MethodOutcome]:
         """The reservoir as drawn serves all shares; adapted, each share has its own."""
-        drawn = draw_weights(self.reservoir, self.clients.inputs, self.seed)
-        if self.plasticity is None:
+        seed, plasticity, name = self.part.seed, self.part.plasticity, self.part.variants[0].method.name
+        drawn = draw_weights(self.part.reservoir, self.clients.inputs, seed)
+        if plasticity is None:
             yield from self._scored(AdaptedReservoir(drawn, {}, 0), self.config.percent)
-            tell(f"{self.methods[0].name}, repetition {self.seed}")
+            tell(f"{name}, repetition {seed}")
             return
         for percent in self.config.percent:
             train = self.clients.part(percent).train
             sequences = {name: self.clients.sequences[name].values for name in train}
-            yield from self._scored(fedip(sequences, drawn, self.plasticity), (percent,))
-            tell(f"{self.methods[0].name}, {percent} %, repetition {self.seed}")
+            yield from self._scored(fedip(sequences, drawn, plasticity), (percent,))
+            tell(f"{name}, {percent} %, repetition {seed}")
 
     def _scored(self, adapted: AdaptedReservoir, percents: Sequence[int]) -> Iterator[MethodOutcome]:
         everyone, weights = self.clients.part(max(percents)).train, adapted.weights
@@ -259,19 +267,19 @@ class _Group:
         sequences = (self.clients.sequences[name] for name in everyone)
         statistics = dict(zip(everyone, client_statistics(sequences, self.clients.task, weights, dtype=dtype)))
         cells = [
-            _Cell(method, percent, tau, self._solve(method, tau, {name: statistics[name] for name in train}))
+            _Cell(variant, percent, tau, self._solve(variant, tau, {name: statistics[name] for name in train}))
             for percent in percents
             for train in (self.clients.part(percent).train,)
-            for method in self.methods
-            for tau in (method.tau if method.algorithm in THRESHOLDED else (None,))
+            for variant in self.part.variants
+            for tau in (variant.method.tau if variant.method.algorithm in THRESHOLDED else (None,))
         ]
         confusions = self._confusions(adapted, cells)
         for number, cell in enumerate(cells):
             yield self._outcome(cell, adapted, {part: own[number] for part, own in confusions[cell.percent].items()})
 
-    def _solve(self, method: MethodConfig, tau: float | None, statistics: Statistics) -> FederatedReadout:
-        wire = np.float64 if self.config.wire == "float64" else np.float32
-        switches, name = CLOSED_FORMS[self.config.preset], method.algorithm
+    def _solve(self, variant: Variant, tau: float | None, statistics: Statistics) -> FederatedReadout:
+        wire, seed = np.float64 if self.config.wire == "float64" else np.float32, self.part.seed
+        method, switches, name = variant.method, CLOSED_FORMS[variant.preset], variant.method.algorithm
         if name == "central":
             return FederatedReadout(central(statistics, method.ridge), {}, 0)
         if name == "averaging":
@@ -279,16 +287,16 @@ class _Group:
         if name == "secure-incfed":
             return secure_incfed(statistics, method.ridge, switches)
         if name == "partial":
-            return partial_incfed(statistics, method.ridge, method.alpha, self.seed, None, switches, wire)
+            return partial_incfed(statistics, method.ridge, method.alpha, seed, None, switches, wire)
         if name == "random":
-            return random_incfed(statistics, method.ridge, self.seed, None, switches, wire)
+            return random_incfed(statistics, method.ridge, seed, None, switches, wire)
         if tau is None:
             return incfed(statistics, method.ridge, switches, wire)
         if name == "low-rank":
             selected = pfedrr(statistics, method.ridge, tau, switches=switches, dtype=wire).units
             rank = rank_of_same_size(method.reservoir.units, int(np.mean(list(selected.values()))))
             return low_rank(statistics, method.ridge, rank, switches, wire)
-        return pfedrr(statistics, method.ridge, tau, _POLICIES[name], self.seed, method.alpha, switches, wire)
+        return pfedrr(statistics, method.ridge, tau, _POLICIES[name], seed, method.alpha, switches, wire)
 
     def _confusions(self, adapted: AdaptedReservoir, cells: Sequence[_Cell]) -> dict[int, dict[str, NDArray]]:
         """By share and part, the confusions of all cells: every subject runs through the reservoir once."""
@@ -309,16 +317,17 @@ class _Group:
         }
 
     def _outcome(self, cell: _Cell, adapted: AdaptedReservoir, confusions: Mapping[str, NDArray]) -> MethodOutcome:
-        solved, train = cell.solved, self.clients.part(cell.percent).train
-        units = np.mean(list(solved.units.values())) if solved.units else cell.method.reservoir.units
+        solved, train, all_units = cell.solved, self.clients.part(cell.percent).train, self.part.reservoir.units
+        units = np.mean(list(solved.units.values())) if solved.units else all_units
         up = [solved.bytes_up.get(name, 0) + adapted.bytes_up.get(name, 0) for name in train]
         return MethodOutcome(
-            cell.method.name,
+            cell.variant.method.name,
+            cell.variant.preset,
             cell.percent,
-            self.seed,
+            self.part.seed,
             cell.tau,
             {part: tuple(map(tuple, own.tolist())) for part, own in confusions.items()},
-            float(100 * units / cell.method.reservoir.units),
+            float(100 * units / all_units),
             float(np.mean(up)),
             solved.bytes_down + adapted.bytes_down,
             len(train),
@@ -328,14 +337,15 @@ class _Group:
 _Shared = tuple[ReservoirConfig, Union[PlasticityConfig, None]]
 
 
-def _groups(methods: Sequence[MethodConfig]) -> list[tuple[_Shared, list[MethodConfig]]]:
-    def shared(method: MethodConfig) -> _Shared:
-        return method.reservoir, method.plasticity
+def _groups(methods: Sequence[MethodConfig], presets: Sequence[PresetName]) -> list[tuple[_Shared, list[Variant]]]:
+    def shared(variant: Variant) -> _Shared:
+        return variant.method.reservoir, variant.method.plasticity
 
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
         raise ConfigError(f"methods {', '.join(names)}; expected a name for each")
-    return [(key, list(own)) for key, own in groupby(sorted(methods, key=lambda one: repr(shared(one))), key=shared)]
+    variants = [Variant(preset, settled_method(method, preset)) for preset in presets for method in methods]
+    return [(key, list(own)) for key, own in groupby(sorted(variants, key=lambda one: repr(shared(one))), key=shared)]
 
 
 def _sequences(clients: Clients, percent: int, part: str) -> int:

@@ -132,10 +132,16 @@ class LocalWork:
 
 
 class LocalTraining:
-    """A client's training under an objective."""
+    """A client's training under an objective.
 
-    def __init__(self, work: LocalWork, objective: Objective) -> None:
-        self.work, self.objective = work, objective
+    Args:
+        work: What the client does.
+        objective: What it minimises beside its loss.
+        together: As in `run_epoch`.
+    """
+
+    def __init__(self, work: LocalWork, objective: Objective, together: int = 1) -> None:
+        self.work, self.objective, self._together = work, objective, together
         self.optimizer = OPTIMIZERS[work.readout.optimizer]
         # All that follows the reading is one XLA program: its shapes are those of every client. TFF's worker has no
         # XLA and interprets it.
@@ -172,7 +178,9 @@ class LocalTraining:
         for epoch, order in enumerate(orders):
             batches, count = batches_of(states, labels, readout.batch_size, classes, readout.class_weight, order)
             before = count * epoch
-            progress = run_epoch(self.optimizer, self.objective, batches, count, progress, before, learning_rate)
+            progress = run_epoch(
+                self.optimizer, self.objective, batches, count, progress, before, learning_rate, self._together
+            )
         message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
         update = progress.weights - weights
         update = attack[0] * update + attack[1] * tf.sqrt(tf.reduce_mean(update**2)) * noise

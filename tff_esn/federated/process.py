@@ -18,6 +18,10 @@ from tff_esn.runtime import load_tff
 if TYPE_CHECKING:
     import tensorflow_federated as tff
 
+#: Steps of training in a turn of a client's loop, which TFF's worker interprets: with fewer the loop costs more, with
+#: more its start.
+STEPS_TOGETHER = 4
+
 
 class ServerState(NamedTuple):
     """What the server keeps from round to round.
@@ -83,7 +87,7 @@ def build_readout_process(
     factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
     aggregation = factory.create(weights_type, tff.TensorType(np.float32))
     aggregator_type = aggregation.initialize.type_signature.result.member
-    training = LocalTraining(work, objective)
+    training = LocalTraining(work, objective, STEPS_TOGETHER)
 
     @tff.tensorflow.computation(aggregator_type)
     def initial_state(of_aggregator: Any) -> ServerState:

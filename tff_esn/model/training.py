@@ -205,24 +205,33 @@ def run_epoch(
     progress: Progress,
     before: tf.Tensor,
     learning_rate: tf.Tensor,
+    together: int = 1,
 ) -> Progress:
     """One epoch: a step for each of the first `count` batches, after `before` steps of earlier epochs.
 
     Where there is no XLA, as in TFF's worker, every operation of a step has its price. What does not depend on the
-    step before is therefore done for all steps at once: the optimizer's rates first, the losses at the end.
+    step before is therefore done for all steps at once: the optimizer's rates first, the losses at the end. And so
+    have the loop's own: with `together` steps in each turn they are paid less often.
     """
     number = batches.examples.shape[0]
     rates = optimizer.rates(learning_rate, tf.cast(before + 1 + tf.range(number), tf.float32))
     outputs = tf.TensorArray(tf.float32, number, element_shape=batches.targets.shape[1:])
 
-    def step(i: tf.Tensor, so_far: Progress, logits: tf.TensorArray) -> tuple[tf.Tensor, Progress, tf.TensorArray]:
-        batch = Batch(*(tf.gather(part, i) for part in batches))
-        after, own = training_step(optimizer, penalty, batch, so_far, tf.gather(rates, i))
-        return i + 1, after, logits.write(i, own)
+    def steps(
+        turn: int, i: tf.Tensor, so_far: Progress, logits: tf.TensorArray
+    ) -> tuple[tf.Tensor, Progress, tf.TensorArray]:
+        for place in range(turn):
+            batch = Batch(*(tf.gather(part, i + place) for part in batches))
+            so_far, own = training_step(optimizer, penalty, batch, so_far, tf.gather(rates, i + place))
+            logits = logits.write(i + place, own)
+        return i + turn, so_far, logits
 
-    _, trained, outputs = tf.while_loop(
-        lambda i, *_: i < count, step, (tf.constant(0), progress, outputs), parallel_iterations=1
-    )
+    reached = tf.constant(0), progress, outputs
+    for turn in sorted({together, 1}, reverse=True):  # The last turns are single steps.
+        reached = tf.while_loop(
+            lambda i, *_, turn=turn: i + turn <= count, partial(steps, turn), reached, parallel_iterations=1
+        )
+    _, trained, outputs = reached
     losses = tf.reduce_sum(cross_entropy(outputs.stack(), batches) * batches.examples)
     return trained._replace(objective=trained.objective + losses)
 

@@ -34,7 +34,7 @@ from tff_esn.tasks import Arrays, Task, packed, unpacked
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class ClosedFormRun:
         check_clients(clients, self.config)
 
     def tasks(self) -> list[Task]:
-        """Methods that share a reservoir, by preset and repetition, and the majority class."""
-        return [*self._tasks.values(), self._majority_task]
+        """Methods that share a reservoir, by repetition, and the majority class."""
+        return [*self._tasks, self._majority_task]
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
         """The table, and accuracy against thresholds and against bytes."""
         told = unpacked(results[self._majority_task.key])
         majority = {int(percent): value for percent, value in told["majority"].items()}
+        outcomes = [MethodOutcome(**one) for task in self._tasks for one in unpacked(results[task.key])]
         found: dict[str, TableResult] = {}
         for preset in self.config.presets:
-            own = [unpacked(results[task.key]) for (one, _), task in self._tasks.items() if one == preset]
-            outcomes = tuple(MethodOutcome(**outcome) for part in own for outcome in part)
-            found[preset] = TableResult(replace(self.config, preset=preset), outcomes, majority, told["classes"])
+            own = tuple(one for one in outcomes if one.preset == preset)
+            found[preset] = TableResult(replace(self.config, preset=preset), own, majority, told["classes"])
         return [self._table(found)], list(self._figures(found))
 
     def _table(self, found: Mapping[str, TableResult]) -> ResultTable:
@@ -135,18 +135,15 @@ class ClosedFormRun:
         return content_of(self.source.study, self.config, Cache(self.source.cache), self.source.labels)
 
     @cached_property
-    def _tasks(self) -> dict[tuple[str, TablePart], Task]:
-        return {
-            (preset, part): self._task(replace(self.config, preset=preset), part)
-            for preset in self.config.presets
-            for part in parts_of(self.config, self.seeds)
-        }
+    def _tasks(self) -> list[Task]:
+        return [self._task(part) for part in parts_of(self.config, self.seeds, self.config.presets)]
 
-    def _task(self, config: ClosedFormConfig, part: TablePart) -> Task:
+    def _task(self, part: TablePart) -> Task:
+        config = self.config
         numbers = (config.percent, config.channels, config.hhar, config.split, config.scored, config.train_scores)
-        facts = (*numbers, config.precision, config.wire, config.preset, part, self._content)
+        facts = (*numbers, config.precision, config.wire, part, self._content)
         key = fingerprint(jsonable([_VERSION, *facts, version_of("numpy")]))
-        label = f"{self.name}, {config.preset}, {part.methods[0].name}, seed {part.seed}"
+        label = f"{self.name}, {part.variants[0].method.name}, seed {part.seed}"
         return Task(label, "closed-form", key, partial(_run, self.source, config, part))
 
     @cached_property

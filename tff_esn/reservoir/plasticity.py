@@ -53,6 +53,8 @@ def adapt(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfi
     Raises:
         ConfigError: Gains or biases grew out of bounds: the learning rate is too high for sigma.
     """
+    if config.rule == "preset":
+        raise ConfigError("rule = preset where no preset is; expected printed, schrauwen or normalized")
     gain, bias = weights.gain.astype(np.float32), weights.bias.astype(np.float32)
     update = _normalized if config.rule == "normalized" else _step_by_step
     # What overflows is told below, as what it is.
