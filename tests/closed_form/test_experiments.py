@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tff_esn.closed_form.leakage import budget_table, private_accuracies
 from tff_esn.closed_form.messages import HEADER_BYTES, message_bytes
 from tff_esn.closed_form.report import printed_numbers, result_table, threshold_table
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
-from tff_esn.config import ClosedFormConfig, MethodConfig, PlasticityConfig, from_mapping
+from tff_esn.config import ClosedForm, ClosedFormConfig, MethodConfig, PlasticityConfig, from_mapping
 from tff_esn.console import size_text
 from tff_esn.data.synthetic.hhar import write_hhar
 from tff_esn.data.synthetic.wesad import write_wesad
@@ -47,18 +48,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
 
 @pytest.fixture(scope="module")
 def result(clients: Clients) -> TableResult:
-    table = config(
-        "central",
-        "averaging",
-        "incfed",
-        "secure-incfed",
-        "partial",
-        "random",
-        "pfedrr",
-        "r-pfedrr",
-        "hybrid",
-        "low-rank",
-    )
+    table = config(*get_args(ClosedForm))
     adapted = replace(table.methods[2], name="fedip", plasticity=PlasticityConfig(epochs=1))
     return run_table(clients, replace(table, methods=(*table.methods, adapted), train_scores=True))
 
