@@ -33,7 +33,7 @@ WORDS: dict[Agreement, str] = {
 _VERDICTS: dict[str, tuple[Agreement, ...]] = {
     "the same in all digits": ("same",),
     "within the spread": ("within",),
-    "beyond it": ("above", "below", "other"),
+    "beyond the spread": ("above", "below", "other"),
 }
 
 
