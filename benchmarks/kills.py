@@ -37,7 +37,7 @@ from tff_esn.data.synthetic.wesad import write_wesad
 
 OPTIONS = (
     *("--preset", "corrected", "--features", "tEDA,HR", "--split", "leave-out-S6"),
-    *("--clients", "3", "--rounds", "80", "--reservoirs", "different", "--server-rate", "0.1", "--jobs", "1"),
+    *("--clients", "3", "--rounds", "240", "--reservoirs", "different", "--server-rate", "0.1", "--jobs", "1"),
 )
 #: Of a run that does not count.
 _OVER = "it was over before the kill"

@@ -11,7 +11,7 @@ import keras_tuner
 
 from tff_esn.config import DiscriminatorConfig, from_mapping, read_toml
 from tff_esn.federated.discriminator import VALIDATION_SHARE, UpdateExamples, discriminator_network
-from tff_esn.tuning.search import cheap_collections
+from tff_esn.tuning.search import cheap_collections, tuner_seed
 from tff_esn.tuning.space import SearchSpace
 
 
@@ -41,7 +41,7 @@ def choose_discriminator(
         build,
         objective=keras_tuner.Objective("val_binary_accuracy", "max"),
         max_trials=trials,
-        seed=seed,
+        seed=tuner_seed(seed),
         directory=project.parent,
         project_name=project.name,
     )

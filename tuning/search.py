@@ -140,7 +140,7 @@ def _make(
                 objective=keras_tuner.Objective(objective, "max"),
                 directory=str(folder.parent),
                 project_name=folder.name,
-                seed=seed,
+                seed=tuner_seed(seed),
                 **size,
             )
     except (ValueError, KeyError) as error:
@@ -178,6 +178,11 @@ def _write_hparams(folder: Path, trial: Any) -> None:
         api.hparams(_settings(trial), trial_id=trial.trial_id)
         for name, value in _scores(trial).items():
             tf.summary.scalar(name, value, step=0)
+
+
+def tuner_seed(seed: int) -> int:
+    """What KerasTuner gets for a seed: never 0, which it takes for none."""
+    return 1 + seed
 
 
 @contextmanager

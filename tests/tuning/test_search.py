@@ -53,6 +53,14 @@ def test_every_tuner_searches(generated: Path, shared_cache: Cache, tmp_path: Pa
     assert 0 <= found.best.scores["auroc"] <= 1
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_same_seed_tries_the_same(generated: Path, shared_cache: Cache, tmp_path: Path, seed: int) -> None:
+    drawn = SearchSpace("test", "gradients", range={"reservoir.spectral_radius": (0.1, 0.9)})
+    own = hypermodel(generated, shared_cache, drawn)
+    one, other = (search(own, drawn, tmp_path / name, trials=3, seed=seed).trials for name in ("one", "other"))
+    assert [(trial.settings, trial.scores) for trial in one] == [(trial.settings, trial.scores) for trial in other]
+
+
 def test_the_best_model_of_a_search_can_be_loaded(generated: Path, shared_cache: Cache, tmp_path: Path) -> None:
     assert search(hypermodel(generated, shared_cache), SPACE, tmp_path / "kept", trials=2)
     assert list((tmp_path / "kept").glob("trial_*/checkpoint*"))
