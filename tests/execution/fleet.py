@@ -75,6 +75,8 @@ def hosts(folder: Path, wanted: int, options: Sequence[str] = ()) -> Iterator[li
         for host in found:
             host.stop()
         for number in numbers:
+            # The wire first: a namespace takes its time to go, and this host would keep addresses of it meanwhile.
+            subprocess.run([IP, "link", "delete", _wire(number)], capture_output=True)
             subprocess.run([IP, "netns", "delete", _name(number)], capture_output=True)
 
 
@@ -82,9 +84,13 @@ def _name(number: int) -> str:
     return f"tff-esn-{os.getpid()}-{number}"
 
 
+def _wire(number: int, end: str = "h") -> str:
+    return f"esn{os.getpid() % 100000}{end}{number}"
+
+
 def _namespace(number: int) -> Host | None:
     """A network namespace with a wire to this one, or None if that cannot be made."""
-    name, here, there = _name(number), f"esn{os.getpid() % 100000}h{number}", f"esn{os.getpid() % 100000}t{number}"
+    name, here, there = _name(number), _wire(number), _wire(number, "t")
     subnet = f"10.{200 + number}.{os.getpid() % 250}"
     enter = (IP, "netns", "exec", name)
     for command in (
