@@ -24,17 +24,17 @@ from statistics import median
 import numpy as np
 import psutil
 
-from tff_esn.cache import Cache
 from tff_esn.closed_form.computations import Shapes, build_incfed, client_struct, reservoir_struct
 from tff_esn.config import FederatedConfig, FleetConfig, ReservoirConfig
-from tff_esn.data.clients import write_examples
-from tff_esn.data.synthetic.wesad import ensure_wesad
-from tff_esn.execution.certificates import create_certificates
-from tff_esn.execution.fleet import Fleet
+from tff_esn.datasets.synthetic.wesad import ensure_wesad
+from tff_esn.features.source import Source
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.source import Source
 from tff_esn.presets import settled
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.runtime.certificates import create_certificates
+from tff_esn.runtime.fleet import Fleet
+from tff_esn.store.cache import Cache
+from tff_esn.store.client_files import write_examples
 
 REPETITIONS, ROUNDS, PORT = 5, 10, 18443
 UNITS, CLIENTS, SEQUENCES, STEPS, INPUTS = 500, 10, 40, 700, 8

@@ -33,7 +33,7 @@ import psutil
 import tensorflow_federated as _  # noqa: F401
 
 from tff_esn.cli.main import main as main_of_command
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
 
 OPTIONS = (
     *("--preset", "corrected", "--features", "tEDA,HR", "--split", "leave-out-S6"),

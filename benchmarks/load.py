@@ -25,16 +25,16 @@ from tff_esn.closed_form.computations import Shapes, build_incfed, client_struct
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.statistics import client_statistics
 from tff_esn.config import FederatedConfig, ReservoirConfig
-from tff_esn.data.clients import write_examples
-from tff_esn.data.splits import ClientSplit
-from tff_esn.data.tables import STRESS
-from tff_esn.data.windows import Sequences
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.datasets.tables import STRESS
+from tff_esn.features.inputs import ModelInputs
+from tff_esn.features.windows import Sequences
 from tff_esn.federated.federation import RoundReport
 from tff_esn.federated.rounds import Program
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.inputs import ModelInputs
 from tff_esn.presets import settled
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.store.client_files import write_examples
 
 A_ROUND = 100
 CLIENTS = {"fedavg": 1_000, "incfed": 10_000, "incfed-tff": 10_000}

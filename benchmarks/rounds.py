@@ -19,16 +19,16 @@ from statistics import median
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.cache import Cache
 from tff_esn.config import FederatedConfig
-from tff_esn.data.synthetic.wesad import ensure_wesad
+from tff_esn.datasets.synthetic.wesad import ensure_wesad
+from tff_esn.features.source import Source
 from tff_esn.federated.clients import drawn_clients
 from tff_esn.federated.federation import ReadoutFederation
 from tff_esn.federated.local import Client, LocalTraining
 from tff_esn.federated.rounds import Program
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.source import Source
 from tff_esn.presets import settled
+from tff_esn.store.cache import Cache
 
 REPETITIONS = 7
 #: Rounds timed together, so that short ones are not lost in the clock.

@@ -12,15 +12,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.cache import Cache
 from tff_esn.config import FEATURES, FederatedConfig, InputConfig
-from tff_esn.data.splits import ClientSplit
-from tff_esn.data.study import open_study
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.datasets.study import open_study
+from tff_esn.datasets.synthetic.wesad import write_wesad
+from tff_esn.features.inputs import model_inputs, prepared_features
 from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.inputs import model_inputs, prepared_features
 from tff_esn.presets import settled
+from tff_esn.store.cache import Cache
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import pandas as pd
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
 from tff_esn.config import FederatedConfig, ReadoutConfig, ReservoirConfig, WindowConfig
-from tff_esn.data.splits import ClientSplit
-from tff_esn.data.tables import FeatureTable, Task
-from tff_esn.data.windows import chunks
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.datasets.tables import FeatureTable, Task
+from tff_esn.features.inputs import table_inputs
+from tff_esn.features.windows import chunks
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.inputs import table_inputs
 from tff_esn.presets import settled
 from tff_esn.reservoir.weights import draw_weights
 

@@ -12,10 +12,10 @@ from tff_esn.closed_form.pfedrr import pfedrr
 from tff_esn.closed_form.selection import top_units
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
 from tff_esn.config import ChannelConfig, ReservoirConfig
-from tff_esn.data.channels import channel_table
-from tff_esn.data.synthetic.physiology import generate_subject
-from tff_esn.data.tables import AFFECT
-from tff_esn.data.windows import chunks
+from tff_esn.datasets.synthetic.physiology import generate_subject
+from tff_esn.datasets.tables import AFFECT
+from tff_esn.features.channels import channel_table
+from tff_esn.features.windows import chunks
 from tff_esn.reservoir.weights import draw_weights
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tff_esn.cache import Cache
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
+from tff_esn.store.cache import Cache
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # In a shell's background interrupts are ignored, by children too: they must learn of Ctrl-C. Not by `preexec_fn`:

@@ -30,23 +30,23 @@ import tomli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.model.test_export import random_model, write_run
-from tff_esn.cache import Cache
+from tests.deployment.test_export import random_model, write_run
 from tff_esn.closed_form.messages import Message, block_message, columns_message, full_message, low_rank_message
 from tff_esn.closed_form.statistics import RidgeStatistics
 from tff_esn.config import CentralConfig, FederatedConfig, from_mapping, read_toml
 from tff_esn.console import progress
-from tff_esn.data import hhar
-from tff_esn.data.e4 import read_e4_folder, read_label_intervals
-from tff_esn.data.recording import Recording, Signal
-from tff_esn.data.study import find_defects
-from tff_esn.data.synthetic.wesad import _write_pickle
-from tff_esn.data.wesad import CHEST_RATES, CODES, LABEL_RATE, WRIST_RATES, read_wesad_subject
+from tff_esn.datasets import hhar
+from tff_esn.datasets.e4 import read_e4_folder, read_label_intervals
+from tff_esn.datasets.recording import Recording, Signal
+from tff_esn.datasets.study import find_defects
+from tff_esn.datasets.synthetic.wesad import _write_pickle
+from tff_esn.datasets.wesad import CHEST_RATES, CODES, LABEL_RATE, WRIST_RATES, read_wesad_subject
+from tff_esn.deployment.export import export_keras, export_tflite, load_model
 from tff_esn.errors import TffEsnError
-from tff_esn.files import read_arrays, write_arrays
-from tff_esn.model.export import export_keras, export_tflite, load_model
 from tff_esn.presets import settled
-from tff_esn.store import RunInfo, RunStore
+from tff_esn.store.cache import Cache
+from tff_esn.store.files import read_arrays, write_arrays
+from tff_esn.store.run_folders import RunInfo, RunStore
 
 FILES = int(os.environ.get("TFF_ESN_FUZZ", "40"))
 #: Seconds after which a file hangs.

@@ -50,7 +50,7 @@ def test_a_wheel_carries_the_run_definitions_and_runs_elsewhere(tmp_path: Path) 
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "tff_esn/runs/demo.toml" in names
-    assert "tff_esn/evaluation/reported.json" in names
+    assert "tff_esn/runs/reported.json" in names
     assert not [name for name in names if name.startswith(("tests/", "runs/"))]
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tff_esn").rglob("*.py")}
     assert not sources - set(names)

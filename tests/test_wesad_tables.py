@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tff_esn.evaluation.reported import reported
+from tff_esn.runs.reported import reported
 
 TABLES = {"extracted": "table_5_1", "standardized": "table_5_2", "normalized": "table_5_3"}
 SIGNALS_OF_TABLE_5_3 = {"pEDA": "tEDA", "tEDA": "pEDA", "HR": "HR", "HRV": "HRV"}

@@ -15,7 +15,7 @@ import tomli
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from tff_esn.data.splits import ClientSplit
+from tff_esn.datasets.splits import ClientSplit
 from tff_esn.errors import ConfigError
 
 _strict = ConfigDict(extra="forbid")

@@ -15,11 +15,9 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from tff_esn.cache import Cache, Shared
 from tff_esn.closed_form.fedip import fedip
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.partial import partial_incfed
-from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics, ridge_accuracy
 from tff_esn.config import (
     CentralConfig,
@@ -32,18 +30,20 @@ from tff_esn.config import (
     merged,
     nested,
 )
-from tff_esn.data.prepare import Preparation
-from tff_esn.data.splits import ClientSplit, resolve_split
-from tff_esn.data.study import Study
-from tff_esn.data.tables import Task
-from tff_esn.data.windows import Sequences, chunks
+from tff_esn.datasets.splits import ClientSplit, resolve_split
+from tff_esn.datasets.study import Study
+from tff_esn.datasets.tables import Task
+from tff_esn.deployment.keras_model import TrainedEsn, keras_model
 from tff_esn.errors import DataError
-from tff_esn.evaluation.metrics import METRICS, score
-from tff_esn.model.esn import TrainedEsn, keras_model
-from tff_esn.model.inputs import Examples, ModelInputs, model_inputs, prepared_features
-from tff_esn.model.readout import Readout, initial_readout
-from tff_esn.model.training import fit_readout
+from tff_esn.features.inputs import Examples, ModelInputs, model_inputs, prepared_features
+from tff_esn.features.preparation import Preparation
+from tff_esn.features.windows import Sequences, chunks
+from tff_esn.metrics import METRICS, score
+from tff_esn.readout.readout import Readout, initial_readout
+from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.training import fit_readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+from tff_esn.store.cache import Cache, Shared
 from tff_esn.tuning.space import SearchSpace
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tff_esn.cache import Cache
 from tff_esn.config import ChannelConfig, HharConfig, from_mapping
-from tff_esn.data.hhar import is_hhar
-from tff_esn.data.prepare import ChannelRecipe, prepare, prepare_hhar
-from tff_esn.data.study import open_study
-from tff_esn.data.tables import ACTIVITY, AFFECT
+from tff_esn.datasets.hhar import is_hhar
+from tff_esn.datasets.study import open_study
+from tff_esn.datasets.tables import ACTIVITY, AFFECT
+from tff_esn.features.preparation import ChannelRecipe, prepare, prepare_hhar
+from tff_esn.store.cache import Cache
 from tff_esn.tuning.hypermodels import GradientHyperModel, RidgeHyperModel
 from tff_esn.tuning.space import SearchSpace
 

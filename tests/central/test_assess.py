@@ -5,17 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tff_esn.cache import Cache
 from tff_esn.central.assess import assess_baselines, assess_esn
 from tff_esn.central.report import score_rows
 from tff_esn.config import CentralConfig, InputConfig, ReadoutConfig, ReservoirConfig
-from tff_esn.data.splits import ClientSplit
-from tff_esn.data.study import open_study
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.datasets.study import open_study
+from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError
-from tff_esn.model.esn import keras_model
-from tff_esn.model.inputs import ModelInputs, model_inputs, prepared_features
-from tff_esn.model.readout import Readout
+from tff_esn.features.inputs import ModelInputs, model_inputs, prepared_features
+from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.store.cache import Cache
 
 SPLIT = ClientSplit(("S2",), ("S3",), ("S4",))
 

@@ -14,10 +14,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tests.cli.test_command_line import run as run_command
-from tests.model.test_export import random_card, random_model, write_run
-from tff_esn.model.export import export_keras, load_model
-from tff_esn.model.predict import open_predictor, read_recording, recording_inputs
-from tff_esn.store import RunStore
+from tests.deployment.test_export import random_card, random_model, write_run
+from tff_esn.deployment.export import export_keras, load_model
+from tff_esn.deployment.predict import open_predictor, read_recording, recording_inputs
+from tff_esn.store.run_folders import RunStore
 
 COMMAND = (sys.executable, "-m", "tff_esn")
 

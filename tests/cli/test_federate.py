@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
 
 ROUNDS = 78  # as in the thesis, whose numbers are printed beside
 #: Seconds for what takes a few on an idle machine.

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tff_esn.cli.runs import app
 from tff_esn.console import output
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.store import RunStore
+from tff_esn.store.run_folders import RunStore
 
 
 @pytest.fixture

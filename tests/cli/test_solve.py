@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
 
 SMALL = ("--device", "wrist", "--rate", 8, "--steps", 40, "--units", 20)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
 
 
 @pytest.fixture(scope="module")

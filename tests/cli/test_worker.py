@@ -15,10 +15,10 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from tests.execution.fleet import PORT, Host, hosts
-from tests.test_runtime import ends
+from tests.runtime.fleet import PORT, Host, hosts
+from tests.runtime.test_context import ends
 from tff_esn.cli.main import app
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FEDERATE = ("--preset", "corrected", "--features", "tEDA", "--split", "leave-out-S6", "--clients", 3, "--rounds", 3)

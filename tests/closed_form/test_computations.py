@@ -27,11 +27,11 @@ from tff_esn.closed_form.pfedrr import low_rank, pfedrr
 from tff_esn.closed_form.selection import random_order
 from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics
 from tff_esn.config import PlasticityConfig, ReservoirConfig
-from tff_esn.data.clients import write_examples
-from tff_esn.data.tables import AFFECT
-from tff_esn.data.windows import Sequences
+from tff_esn.datasets.tables import AFFECT
+from tff_esn.features.windows import Sequences
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.store.client_files import write_examples
 
 STEPS, RIDGE, SEED = 30, 0.5, 3
 WEIGHTS = draw_weights(ReservoirConfig(units=16, leaking_rate=0.7, bias_scaling=0.2), 3, seed=0)

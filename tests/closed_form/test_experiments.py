@@ -9,22 +9,22 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tff_esn.cache import Cache
 from tff_esn.closed_form.engine import tff_readout, write_sequences
 from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, parts_of, run_part, run_table
 from tff_esn.closed_form.incfed import incfed
-from tff_esn.closed_form.leakage import budget_table, private_accuracies
 from tff_esn.closed_form.messages import HEADER_BYTES, message_bytes
 from tff_esn.closed_form.report import printed_numbers, result_table, threshold_table
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
 from tff_esn.config import ClosedForm, ClosedFormConfig, MethodConfig, PlasticityConfig, from_mapping
 from tff_esn.console import size_text
-from tff_esn.data.synthetic.hhar import write_hhar
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.hhar import write_hhar
+from tff_esn.datasets.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
+from tff_esn.privacy.leakage import budget_table, private_accuracies
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.runs.named import load_run, run_names
+from tff_esn.store.cache import Cache
 
 RESERVOIR = {"units": 20, "leaking_rate": 0.5, "input_scaling": 0.5}
 

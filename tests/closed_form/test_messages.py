@@ -22,7 +22,6 @@ from tff_esn.closed_form.messages import (
 )
 from tff_esn.closed_form.partial import partial_incfed, random_incfed
 from tff_esn.closed_form.pfedrr import low_rank, pfedrr, rank_of_same_size
-from tff_esn.closed_form.secure import SecureAggregationError
 from tff_esn.closed_form.selection import (
     importance,
     mixed_units,
@@ -35,6 +34,7 @@ from tff_esn.closed_form.selection import (
 from tff_esn.closed_form.statistics import RidgeStatistics, pack
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
+from tff_esn.privacy.secure_aggregation import SecureAggregationError
 
 B = np.array(
     [

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from tests.closed_form.test_ridge import by_hand
+from tests.readout.test_ridge import by_hand
 from tff_esn.closed_form.incfed import central, incfed
-from tff_esn.closed_form.solve import solve_general, solve_symmetric
+from tff_esn.closed_form.solver import solve_general, solve_symmetric
 from tff_esn.closed_form.statistics import (
     RidgeStatistics,
     client_statistics,
@@ -23,9 +23,9 @@ from tff_esn.closed_form.statistics import (
     unpack,
 )
 from tff_esn.config import ReservoirConfig
-from tff_esn.data.tables import AFFECT
-from tff_esn.data.windows import Sequences
+from tff_esn.datasets.tables import AFFECT
 from tff_esn.errors import ConfigError
+from tff_esn.features.windows import Sequences
 from tff_esn.reservoir import moments
 from tff_esn.reservoir.moments import TargetSequences, second_moments
 from tff_esn.reservoir.weights import draw_weights

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tff_esn.errors import ConfigError
-from tff_esn.evaluation.metrics import METRICS, majority, score
 from tff_esn.evaluation.score_tables import ScoreRow, score_table, to_csv, to_markdown, to_records
+from tff_esn.metrics import METRICS, majority, score
 
 LABELS = np.repeat([0, 1], [8, 2])
 GOOD = score(LABELS, [0.1] * 7 + [0.6, 0.4, 0.9])

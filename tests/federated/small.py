@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tff_esn.config import FederatedConfig, ReadoutConfig, ReservoirConfig
-from tff_esn.data.splits import ClientSplit
-from tff_esn.data.tables import TASKS
-from tff_esn.data.windows import Sequences
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.datasets.tables import TASKS
+from tff_esn.features.inputs import ModelInputs
+from tff_esn.features.windows import Sequences
 from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.inputs import ModelInputs
 from tff_esn.presets import settled
 
 STEPS, COLUMNS, UNITS = 4, 2, 8

@@ -30,7 +30,7 @@ from tff_esn.federated.defences import (
     rule_factory,
     unflattened,
 )
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
 
 COUNTS = (1, 2, 3, 5, 8)
 PARAMETERS = 4

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from tests.federated.small import TRAIN, UNITS, play, small_config, small_inputs, small_study
 from tff_esn.config import AttackConfig, DefenceConfig, DiscriminatorConfig, FederatedConfig
-from tff_esn.data.splits import ClientSplit
+from tff_esn.datasets.splits import ClientSplit
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.features.inputs import Examples, ModelInputs
 from tff_esn.federated.attacks import fake_clients, flipped, update_attack
 from tff_esn.federated.discriminator import (
     FAKE,
@@ -30,9 +31,8 @@ from tff_esn.federated.discriminator import (
 from tff_esn.federated.federation import build_federation
 from tff_esn.federated.local import HONEST
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.inputs import Examples, ModelInputs
-from tff_esn.model.readout import initial_readout
-from tff_esn.model.training import fit_readout
+from tff_esn.readout.readout import initial_readout
+from tff_esn.readout.training import fit_readout
 
 PARAMETERS = UNITS + 1
 

@@ -11,11 +11,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tff_esn.config import FedCurvConfig, ReadoutConfig
-from tff_esn.data.clients import write_examples
 from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, ServerCurvature, fisher_diagonal, penalty_of
 from tff_esn.federated.local import HONEST, Client, ClientResult, LocalTraining, LocalWork
-from tff_esn.model.training import Batch
 from tff_esn.presets import CORRECTED, THESIS
+from tff_esn.readout.training import Batch
+from tff_esn.store.client_files import write_examples
 
 UNITS = 4
 RATE = 0.5

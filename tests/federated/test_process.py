@@ -18,8 +18,8 @@ from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.federation import Federation, ReadoutFederation
 from tff_esn.federated.local import LocalTraining
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.readout import initial_readout
 from tff_esn.presets import CORRECTED, THESIS
+from tff_esn.readout.readout import initial_readout
 
 SEED = 3
 CURVED = replace(CORRECTED.fedcurv, factor=0.1)

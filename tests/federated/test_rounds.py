@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 
 from tests.federated.small import COLUMNS, EXAMPLES, TRAIN, UNITS, small_config, small_inputs, small_study
 from tff_esn.config import FederatedConfig, NoiseConfig
-from tff_esn.data.clients import read_examples
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.evaluation.metrics import METRICS, score
 from tff_esn.federated import rounds as module
 from tff_esn.federated.clients import check_clients, drawn_clients
 from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.federated.rounds import Evaluator
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.readout import Readout
+from tff_esn.metrics import METRICS, score
 from tff_esn.presets import CORRECTED
+from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.states import carried_states, last_states
 from tff_esn.reservoir.weights import draw_weights
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
+from tff_esn.store.client_files import read_examples
 
 SEED = 3
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from tests.federated.small import small_config, small_inputs
-from tff_esn.cache import Cache
 from tff_esn.config import AttackConfig, SweepConfig, from_mapping
-from tff_esn.data.synthetic.wesad import write_wesad
+from tff_esn.datasets.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
+from tff_esn.features.source import Source
 from tff_esn.federated import sweep as module
 from tff_esn.federated.report import model_name, printed_scores
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, run_cell, tasks_of
-from tff_esn.model.source import Source
-from tff_esn.tasks import run_tasks
+from tff_esn.store.cache import Cache
+from tff_esn.store.tasks import run_tasks
 
 SWEEP: dict[str, Any] = {
     "kind": "federated",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tff_esn.cache import Cache
-from tff_esn.data.splits import ClientSplit
+from tff_esn.datasets.splits import ClientSplit
 from tff_esn.errors import ConfigError
+from tff_esn.store.cache import Cache
 from tff_esn.tuning.search import search
 from tff_esn.tuning.setup import gradient_hypermodel, ridge_hypermodel
 from tff_esn.tuning.space import SearchSpace
@@ -101,7 +101,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from tests.tuning.test_search import LONGER, hypermodel
-from tff_esn.cache import Cache
+from tff_esn.store.cache import Cache
 from tff_esn.tuning.search import search
 
 own = hypermodel(Path(sys.argv[1]), Cache(Path(sys.argv[2])), LONGER)

@@ -5,10 +5,10 @@ from pathlib import Path
 import keras_tuner
 import pytest
 
-from tff_esn.cache import Shared
 from tff_esn.config import CentralConfig, from_mapping, merged, nested
 from tff_esn.errors import ConfigError
-from tff_esn.evaluation.reported import reported
+from tff_esn.runs.reported import reported
+from tff_esn.store.cache import Shared
 from tff_esn.tuning.hypermodels import RidgeConfig
 from tff_esn.tuning.space import load_space, space_names
 

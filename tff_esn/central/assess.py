@@ -9,13 +9,13 @@ from typing import Callable
 
 from numpy.typing import NDArray
 
-from tff_esn.closed_form.ridge import CentredMoments
 from tff_esn.config import CentralConfig
+from tff_esn.deployment.keras_model import TrainedEsn
 from tff_esn.errors import ConfigError
-from tff_esn.evaluation.metrics import Scores, best_threshold, majority, per_subject, score
-from tff_esn.model.esn import TrainedEsn
-from tff_esn.model.inputs import Examples, ModelInputs
-from tff_esn.model.training import fit_readout
+from tff_esn.features.inputs import Examples, ModelInputs
+from tff_esn.metrics import Scores, best_threshold, majority, per_subject, score
+from tff_esn.readout.ridge import CentredMoments
+from tff_esn.readout.training import fit_readout
 from tff_esn.reservoir.weights import draw_weights
 
 Predictor = Callable[[NDArray], NDArray]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tff_esn.central.assess import PARTS, Outcome
-from tff_esn.evaluation.metrics import spread_of
-from tff_esn.evaluation.reported import reported
 from tff_esn.evaluation.score_tables import ScoreRow
+from tff_esn.metrics import spread_of
+from tff_esn.runs.reported import reported
 
 PRINTED_MODEL = "ESN, time order"
 

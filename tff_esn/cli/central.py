@@ -53,16 +53,16 @@ def central(
     """
     from dataclasses import asdict
 
-    from tff_esn.cache import Cache
     from tff_esn.central.report import PRINTED_MODEL, headline, score_rows
     from tff_esn.config import CentralConfig, from_mapping, read_toml
     from tff_esn.console import console
-    from tff_esn.data.study import open_study
-    from tff_esn.evaluation.metrics import METRICS
+    from tff_esn.datasets.study import open_study
+    from tff_esn.deployment.keras_model import keras_model, model_card
     from tff_esn.evaluation.score_tables import to_csv
-    from tff_esn.model.esn import keras_model, model_card
-    from tff_esn.model.inputs import model_inputs, prepared_features
-    from tff_esn.store import RunStore
+    from tff_esn.features.inputs import model_inputs, prepared_features
+    from tff_esn.metrics import METRICS
+    from tff_esn.store.cache import Cache
+    from tff_esn.store.run_folders import RunStore
 
     if config is not None:
         settled = from_mapping(CentralConfig, read_toml(config), str(config))

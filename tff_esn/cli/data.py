@@ -49,8 +49,8 @@ def check(context: typer.Context, folder: Folder, labels: Labels = None, jobs: J
     Exit status 2 if there is any defect.
     """
     from tff_esn.console import output
-    from tff_esn.data.hhar import is_hhar
-    from tff_esn.evaluation.inventory import hhar_inventory, study_inventory
+    from tff_esn.datasets.hhar import is_hhar
+    from tff_esn.datasets.inventory import hhar_inventory, study_inventory
 
     inventory = hhar_inventory(folder) if is_hhar(folder) else study_inventory(folder, labels, jobs)
     output.print(inventory.table)
@@ -81,12 +81,12 @@ def prepare(
 
     Subjects run in parallel. Interrupted, the same command continues where it stopped.
     """
-    from tff_esn.cache import Cache
     from tff_esn.config import ChannelConfig, HharConfig, from_mapping
     from tff_esn.console import output
-    from tff_esn.data.hhar import is_hhar
-    from tff_esn.data.prepare import ChannelRecipe, prepare_hhar
-    from tff_esn.evaluation.inventory import preparation_table
+    from tff_esn.datasets.hhar import is_hhar
+    from tff_esn.datasets.inventory import preparation_table
+    from tff_esn.features.preparation import ChannelRecipe, prepare_hhar
+    from tff_esn.store.cache import Cache
 
     cache = Cache(settings(context).cache)
     if is_hhar(folder):
@@ -118,7 +118,7 @@ def stats(
     json_: Annotated[bool, typer.Option("--json", help="Machine-readable, all digits.")] = False,
 ) -> None:
     """Print the thesis's Tables 5.1 to 5.3 for a study, beside the printed numbers."""
-    from tff_esn.cache import Cache
+    from tff_esn.store.cache import Cache
 
     cache = Cache(settings(context).cache)
     preparation = prepared(folder, feature_recipe(preset, window), cache, labels, None, skip_bad, jobs)
@@ -146,7 +146,7 @@ def synth(
     six activities on phones and watches. The same seed gives the same files.
     """
     if layout == "wesad":
-        from tff_esn.data.synthetic.wesad import write_wesad
+        from tff_esn.datasets.synthetic.wesad import write_wesad
 
         write_wesad(
             out,
@@ -158,8 +158,8 @@ def synth(
             jobs=jobs,
         )
     else:
-        from tff_esn.data.hhar import ACTIVITY
-        from tff_esn.data.synthetic.hhar import write_hhar
+        from tff_esn.datasets.hhar import ACTIVITY
+        from tff_esn.datasets.synthetic.hhar import write_hhar
 
         seconds = 60 * (minutes or 2.0) / len(ACTIVITY.classes)
         write_hhar(out, users=subjects or 9, seconds=seconds, seed=settings(context).seed)

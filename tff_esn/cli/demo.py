@@ -20,13 +20,13 @@ def demo(context: typer.Context) -> None:
     """
     from importlib import resources
 
-    from tff_esn.cache import Cache
     from tff_esn.config import DemoConfig, from_mapping, read_toml
     from tff_esn.console import console
-    from tff_esn.data.synthetic.wesad import ensure_wesad
-    from tff_esn.model.source import Source
-    from tff_esn.reproduction.plan import plan_run
+    from tff_esn.datasets.synthetic.wesad import ensure_wesad
+    from tff_esn.features.source import Source
     from tff_esn.runs.named import load_run
+    from tff_esn.runs.plan import plan_run
+    from tff_esn.store.cache import Cache
 
     with resources.as_file(resources.files("tff_esn.runs") / "demo.toml") as path:
         story = from_mapping(DemoConfig, read_toml(path), "demo.toml")

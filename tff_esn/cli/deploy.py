@@ -15,8 +15,8 @@ import typer
 from tff_esn.cli.runs import Runs
 
 if TYPE_CHECKING:
-    from tff_esn.model.esn import ModelCard
-    from tff_esn.model.predict import Predictor
+    from tff_esn.deployment.keras_model import ModelCard
+    from tff_esn.deployment.predict import Predictor
 
 STREAM = "-"
 _INTERRUPTED = 130
@@ -44,7 +44,7 @@ def export(
     state (1, units), outputs probability and state, in float32, of built-in
     operations only. A sequence begins with a state of zeros.
     """
-    from tff_esn.model.export import export_keras, export_tflite
+    from tff_esn.deployment.export import export_keras, export_tflite
 
     source = _model_path(run, runs)
     name = source.stem if source.is_file() else source.resolve().name
@@ -89,8 +89,8 @@ def predict(
     """
     from threadpoolctl import threadpool_limits
 
+    from tff_esn.deployment.predict import open_predictor
     from tff_esn.errors import ConfigError
-    from tff_esn.model.predict import open_predictor
 
     given = {"--subject": subject, "--labels": labels, "--baseline": baseline}
     if source == STREAM and any(given.values()):
@@ -110,8 +110,8 @@ def predict(
 
 def _model_path(which: str, runs: Optional[Path]) -> Path:
     """The path that is meant, or the folder of the run of that name."""
-    from tff_esn.model.export import KERAS, TFLITE
-    from tff_esn.store import RunStore
+    from tff_esn.deployment.export import KERAS, TFLITE
+    from tff_esn.store.run_folders import RunStore
 
     path = Path(which)
     return path if path.exists() or path.suffix in (KERAS, TFLITE) else RunStore(runs).find(which).folder
@@ -170,7 +170,7 @@ def _csv_cell(text: str) -> str:
 def _answer_stream(predictor: "Predictor", card: "ModelCard", as_json: bool) -> None:
     from functools import partial
 
-    from tff_esn.model.predict import stream_inputs
+    from tff_esn.deployment.predict import stream_inputs
 
     lines, step = _Lines(card, "step", as_json), 0
     for features in stream_inputs(iter(partial(sys.stdin.buffer.readline, _LINE_BYTES), b""), card.inputs.features):
@@ -192,7 +192,7 @@ def _answer_recording(
     as_json: bool,
 ) -> None:
     from tff_esn.console import console
-    from tff_esn.model.predict import predict_recording, read_recording, recording_inputs
+    from tff_esn.deployment.predict import predict_recording, read_recording, recording_inputs
     from tff_esn.presets import PRESETS
 
     interval = None if baseline is None else _interval(baseline)

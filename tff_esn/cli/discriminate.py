@@ -39,16 +39,16 @@ def discriminator(
 
     from rich.table import Table
 
-    from tff_esn.cache import Cache, fingerprint
     from tff_esn.config import FederatedConfig, from_mapping
     from tff_esn.console import console, output
-    from tff_esn.data.synthetic import is_generated
-    from tff_esn.evaluation.metrics import spread
-    from tff_esn.evaluation.reported import reported
+    from tff_esn.datasets.synthetic import is_generated
+    from tff_esn.features.source import Source
     from tff_esn.federated.discriminator import train_discriminator, update_examples
-    from tff_esn.model.source import Source
+    from tff_esn.metrics import spread
     from tff_esn.presets import settled
-    from tff_esn.store import RunStore, jsonable
+    from tff_esn.runs.reported import reported
+    from tff_esn.store.cache import Cache, fingerprint
+    from tff_esn.store.run_folders import RunStore, jsonable
     from tff_esn.tuning.discriminator import choose_discriminator
 
     given = {

@@ -9,7 +9,7 @@ import typer
 from tff_esn.cli.options import settings
 
 if TYPE_CHECKING:
-    from tff_esn.errata.catalogue import Erratum
+    from tff_esn.runs.errata.catalogue import Erratum
 
 
 def errata(
@@ -48,7 +48,7 @@ def _list() -> None:
     from rich.table import Table
 
     from tff_esn.console import output
-    from tff_esn.errata.catalogue import errata as catalogue
+    from tff_esn.runs.errata.catalogue import errata as catalogue
 
     table = Table(title="Errata of the documents", title_justify="left", show_lines=False)
     for heading in ("Erratum", "Document", "What"):
@@ -60,12 +60,12 @@ def _list() -> None:
 
 
 def _show(context: typer.Context, names: list[str], data: Optional[Path], page: Optional[Path]) -> None:
-    from tff_esn.cache import Cache
-    from tff_esn.errata.catalogue import Source
-    from tff_esn.errata.catalogue import errata as catalogue
-    from tff_esn.errata.page import errata_page
     from tff_esn.errors import ConfigError
-    from tff_esn.files import atomic_write
+    from tff_esn.runs.errata.catalogue import Source
+    from tff_esn.runs.errata.catalogue import errata as catalogue
+    from tff_esn.runs.errata.page import errata_page
+    from tff_esn.store.cache import Cache
+    from tff_esn.store.files import atomic_write
 
     chosen = catalogue(names)
     if data is not None and not any(one.recordings for one in chosen):

@@ -106,20 +106,20 @@ def federate(
     """
     from dataclasses import asdict
 
-    from tff_esn.cache import Cache, fingerprint
     from tff_esn.config import FederatedConfig, from_mapping, read_toml
     from tff_esn.console import console
-    from tff_esn.data.study import open_study
-    from tff_esn.evaluation.metrics import spread_of
+    from tff_esn.datasets.study import open_study
+    from tff_esn.deployment.keras_model import TrainedEsn, keras_model, model_card
     from tff_esn.evaluation.score_tables import to_csv
+    from tff_esn.features.inputs import model_inputs, prepared_features
     from tff_esn.federated.clients import check_clients
     from tff_esn.federated.federation import engine_of
     from tff_esn.federated.report import majority_rows, model_name, score_rows
     from tff_esn.federated.study import FederatedStudy
-    from tff_esn.model.esn import TrainedEsn, keras_model, model_card
-    from tff_esn.model.inputs import model_inputs, prepared_features
+    from tff_esn.metrics import spread_of
     from tff_esn.presets import PRESETS, settled
-    from tff_esn.store import RunStore
+    from tff_esn.store.cache import Cache, fingerprint
+    from tff_esn.store.run_folders import RunStore
 
     if config is not None:
         given, source = {**read_toml(config), "algorithm": algorithm}, str(config)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tff_esn.config import ReservoirConfig
-    from tff_esn.data.tables import FeatureTable
+    from tff_esn.datasets.tables import FeatureTable
     from tff_esn.reservoir.diagnostics import Convergence, Diagnosis, Memory
     from tff_esn.reservoir.weights import ReservoirWeights
 
@@ -136,10 +136,10 @@ def _features(
     """A subject's standardised features, those asked for."""
     from dataclasses import replace
 
-    from tff_esn.cache import Cache
-    from tff_esn.data.features import standardize
-    from tff_esn.data.study import open_study
+    from tff_esn.datasets.study import open_study
     from tff_esn.errors import ConfigError
+    from tff_esn.features.extraction import standardize
+    from tff_esn.store.cache import Cache
 
     name = subject or open_study(folder, labels).subjects[0]
     cache = Cache(settings(context).cache)

@@ -11,11 +11,11 @@ from tff_esn.cli.data import Jobs, Labels
 from tff_esn.cli.options import settings
 
 if TYPE_CHECKING:
-    from tff_esn.cache import Cache
-    from tff_esn.model.source import Source
-    from tff_esn.reproduction.plan import Plan
-    from tff_esn.reproduction.result import RunResult
+    from tff_esn.features.source import Source
     from tff_esn.runs.named import NamedRun
+    from tff_esn.runs.plan import Plan
+    from tff_esn.runs.result import RunResult
+    from tff_esn.store.cache import Cache
 
 Out = Annotated[Optional[Path], typer.Option(help="Folder of the report.", show_default="report...")]
 
@@ -49,10 +49,10 @@ def reproduce(
     report.html, and every result, table and figure as files. Finished parts are kept:
     stopped, the same command goes on where it stopped, and with more seeds only these are run.
     """
-    from tff_esn.cache import Cache
     from tff_esn.errors import ConfigError
-    from tff_esn.reproduction.plan import plan_run
     from tff_esn.runs.named import load_run, run_names
+    from tff_esn.runs.plan import plan_run
+    from tff_esn.store.cache import Cache
 
     wanted = run_names() if all_ or (list_ and not names) else names or []
     if not wanted:
@@ -87,10 +87,10 @@ def report(
     from importlib import resources
 
     from tff_esn.console import console
-    from tff_esn.files import atomic_write
-    from tff_esn.reproduction.docs import reproduction_page
-    from tff_esn.reproduction.page import write_report
-    from tff_esn.reproduction.result import read_results
+    from tff_esn.runs.report.docs import reproduction_page
+    from tff_esn.runs.report.page import write_report
+    from tff_esn.runs.result import read_results
+    from tff_esn.store.files import atomic_write
 
     with resources.as_file(resources.files("tff_esn.runs") / "results") as committed:
         found = read_results(results or committed)
@@ -106,9 +106,9 @@ def report(
 def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "list[RunResult]":
     """Tells the plan, runs it, writes the report with what was in its folder before, and names it."""
     from tff_esn.console import console
-    from tff_esn.reproduction.page import write_report
-    from tff_esn.reproduction.plan import execute
-    from tff_esn.reproduction.result import read_results
+    from tff_esn.runs.plan import execute
+    from tff_esn.runs.report.page import write_report
+    from tff_esn.runs.result import read_results
 
     _print_plan(plans, jobs)
     results = execute(plans, jobs)
@@ -123,7 +123,7 @@ def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "li
 def print_summary(results: "Sequence[RunResult]") -> None:
     """Prints the numbers that stand for some runs, and says of generated subjects that they are."""
     from tff_esn.console import output
-    from tff_esn.reproduction.exports import GENERATED, summary_table
+    from tff_esn.runs.report.exports import GENERATED, summary_table
 
     output.print(summary_table(results))
     if any(result.provenance.generated for result in results):
@@ -132,7 +132,7 @@ def print_summary(results: "Sequence[RunResult]") -> None:
 
 def default_folder(plans: "Sequence[Plan]") -> Path:
     """A folder apart for generated subjects and for quick looks, which are nobody's results."""
-    from tff_esn.data.synthetic import is_generated
+    from tff_esn.datasets.synthetic import is_generated
 
     generated = any(is_generated(plan.source.study) for plan in plans if plan.run.about.study == "wesad")
     quick = any(plan.quick for plan in plans)
@@ -148,12 +148,12 @@ def _sources(
     make: bool,
 ) -> "dict[str, Source]":
     """By kind of study, the user's or a generated one; those not made yet are left out unless `make`."""
-    from tff_esn.data.hhar import is_hhar
-    from tff_esn.data.study import open_study
-    from tff_esn.data.synthetic import is_generated
-    from tff_esn.data.synthetic.hhar import ensure_hhar
-    from tff_esn.data.synthetic.wesad import ensure_wesad
-    from tff_esn.model.source import Source
+    from tff_esn.datasets.hhar import is_hhar
+    from tff_esn.datasets.study import open_study
+    from tff_esn.datasets.synthetic import is_generated
+    from tff_esn.datasets.synthetic.hhar import ensure_hhar
+    from tff_esn.datasets.synthetic.wesad import ensure_wesad
+    from tff_esn.features.source import Source
 
     sources: dict[str, Source] = {}
     for folder in folders:
@@ -177,7 +177,7 @@ def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optio
     from rich.table import Table
 
     from tff_esn.console import output
-    from tff_esn.reproduction.summary import DOCUMENTS
+    from tff_esn.runs.report.summary import DOCUMENTS
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("Name", "Covers", "Done", "Left"):
@@ -199,7 +199,7 @@ def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optio
 
 def _print_plan(plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
     from tff_esn.console import console
-    from tff_esn.reproduction.summary import seconds_text
+    from tff_esn.runs.report.summary import seconds_text
 
     for plan in plans:
         left = len(plan.missing)
@@ -214,7 +214,7 @@ def _print_plan(plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
 
 
 def _left(plan: "Plan", jobs: Optional[int]) -> str:
-    from tff_esn.reproduction.summary import seconds_text
+    from tff_esn.runs.report.summary import seconds_text
 
     return seconds_text(plan.seconds(_processors(jobs))) if plan.missing else "-"
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from tff_esn.cli.options import Command, Group
 
 if TYPE_CHECKING:
-    from tff_esn.store import Run, RunInfo
+    from tff_esn.store.run_folders import Run, RunInfo
 
 app = typer.Typer(
     cls=Group,
@@ -45,7 +45,7 @@ def list_runs(context: typer.Context, runs: Runs = None, json_: Json = False) ->
     an end; unreadable if its run.json is damaged.
     """
     from tff_esn.console import output
-    from tff_esn.store import RunStore
+    from tff_esn.store.run_folders import RunStore
 
     store = RunStore(runs)
     found = store.list()
@@ -67,7 +67,7 @@ def show(
 ) -> None:
     """Show a run: settings, versions, result, last metrics and files."""
     from tff_esn.console import output
-    from tff_esn.store import RunInfo, RunStore, flat
+    from tff_esn.store.run_folders import RunInfo, RunStore, flat
 
     found = RunStore(runs).find(run)
     info, metrics = RunInfo.of(found.folder), found.metrics()[-rows:]
@@ -90,7 +90,7 @@ def show(
 def _print_json(value: Any) -> None:
     import json
 
-    from tff_esn.store import jsonable
+    from tff_esn.store.run_folders import jsonable
 
     print(json.dumps(jsonable(value), indent=1))
 
@@ -141,7 +141,7 @@ def _status(info: "RunInfo") -> str:
 
 
 def _headline(result: Mapping[str, Any]) -> str:
-    from tff_esn.store import flat
+    from tff_esn.store.run_folders import flat
 
     numbers = {key: value for key, value in flat(result).items() if isinstance(value, (int, float))}
     return ", ".join(f"{key} {value:.4g}" for key, value in list(numbers.items())[:_HEADLINE])

@@ -96,14 +96,14 @@ def solve(
     ridge regression and averaging of local readouts. The table tells the test accuracy and
     the bytes on the wire.
     """
-    from tff_esn.cache import Cache
     from tff_esn.closed_form.engine import solve_with_tff, write_sequences
     from tff_esn.closed_form.experiments import load_clients
     from tff_esn.config import ClosedFormConfig, from_mapping
     from tff_esn.console import console, output
-    from tff_esn.data.hhar import is_hhar
+    from tff_esn.datasets.hhar import is_hhar
     from tff_esn.errors import ConfigError
     from tff_esn.runs.named import load_run
+    from tff_esn.store.cache import Cache
 
     given: dict[str, Any]
     fleet_table, source = None, "options"
@@ -151,9 +151,9 @@ def run_closed_form(
     from tff_esn.closed_form.experiments import THRESHOLDED, run_table
     from tff_esn.closed_form.report import headline, result_table, threshold_table
     from tff_esn.console import console, output
-    from tff_esn.data.hhar import is_hhar
-    from tff_esn.data.synthetic import is_generated
-    from tff_esn.store import RunStore
+    from tff_esn.datasets.hhar import is_hhar
+    from tff_esn.datasets.synthetic import is_generated
+    from tff_esn.store.run_folders import RunStore
 
     with RunStore(runs).create("solve", {**asdict(table), "study": str(folder)}, seed) as run:
         result = run_table(clients, table, seed)
@@ -198,13 +198,13 @@ def reconstruct(
 
     An error of 0 is the recording itself; 1 is what guessing zeros gives.
     """
-    from tff_esn.cache import Cache
-    from tff_esn.closed_form.leakage import leakage, leakage_table
     from tff_esn.config import ChannelConfig, ReservoirConfig, from_mapping
     from tff_esn.console import output
-    from tff_esn.data.prepare import ChannelRecipe, prepare
-    from tff_esn.data.study import open_study
+    from tff_esn.datasets.study import open_study
     from tff_esn.errors import ConfigError
+    from tff_esn.features.preparation import ChannelRecipe, prepare
+    from tff_esn.privacy.leakage import leakage, leakage_table
+    from tff_esn.store.cache import Cache
 
     channels = from_mapping(ChannelConfig, channel_settings(device, rate), "options")
     reservoir = from_mapping(
@@ -249,13 +249,13 @@ def budget(
     States are clipped, every client adds its share of Gaussian noise to A and B, and the
     server sees the sum by secure aggregation only.
     """
-    from tff_esn.cache import Cache
     from tff_esn.closed_form.experiments import load_clients
-    from tff_esn.closed_form.leakage import budget_table, private_accuracies
     from tff_esn.config import ClosedFormConfig, from_mapping
     from tff_esn.console import output
-    from tff_esn.data.hhar import is_hhar
+    from tff_esn.datasets.hhar import is_hhar
     from tff_esn.errors import ConfigError
+    from tff_esn.privacy.leakage import budget_table, private_accuracies
+    from tff_esn.store.cache import Cache
 
     try:
         values = [float(part) for part in epsilons.split(",")]

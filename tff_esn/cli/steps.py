@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tff_esn.cache import Cache
     from tff_esn.central.assess import Outcome
     from tff_esn.config import CentralConfig
-    from tff_esn.data.prepare import FeatureRecipe, Preparation, Recipe
+    from tff_esn.deployment.keras_model import TrainedEsn
     from tff_esn.evaluation.score_tables import ScoreRow
-    from tff_esn.model.esn import TrainedEsn
-    from tff_esn.model.inputs import ModelInputs
+    from tff_esn.features.inputs import ModelInputs
+    from tff_esn.features.preparation import FeatureRecipe, Preparation, Recipe
+    from tff_esn.store.cache import Cache
 
 
 def channel_settings(device: str, rate: float | None) -> dict[str, str | float]:
@@ -26,7 +26,7 @@ def feature_recipe(preset: str, window: float) -> FeatureRecipe:
     from dataclasses import asdict
 
     from tff_esn.config import ExtractionConfig, from_mapping
-    from tff_esn.data.prepare import FeatureRecipe
+    from tff_esn.features.preparation import FeatureRecipe
     from tff_esn.presets import PRESETS
 
     switches = {**asdict(PRESETS[preset].extraction), "hrv_window": window}
@@ -44,8 +44,8 @@ def prepared(
 ) -> Preparation:
     """Prepares a study, and says who was left out."""
     from tff_esn.console import console
-    from tff_esn.data.prepare import prepare
-    from tff_esn.data.study import open_study
+    from tff_esn.datasets.study import open_study
+    from tff_esn.features.preparation import prepare
 
     study = open_study(folder, labels)
     preparation = prepare(study, recipe, subjects=subjects, cache=cache, jobs=jobs, skip_bad=skip_bad)
@@ -67,12 +67,12 @@ def print_statistics(
     from dataclasses import asdict
 
     from tff_esn.console import output
-    from tff_esn.data.splits import SPLITS, named_split
-    from tff_esn.data.synthetic import is_generated
-    from tff_esn.evaluation.reported import TABLE_OF_STAGE, printed_statistics
-    from tff_esn.evaluation.statistics import STAGES, stage_statistics
-    from tff_esn.evaluation.tables import statistics_table
+    from tff_esn.datasets.splits import SPLITS, named_split
+    from tff_esn.datasets.synthetic import is_generated
     from tff_esn.presets import PRESETS
+    from tff_esn.runs.feature_statistics import STAGES, stage_statistics
+    from tff_esn.runs.reported import TABLE_OF_STAGE, printed_statistics
+    from tff_esn.runs.statistics_table import statistics_table
 
     generated = is_generated(folder)
     subjects = preparation.subjects
@@ -118,9 +118,9 @@ def print_scores(title: str, rows: Sequence[ScoreRow], folder: Path) -> None:
     Without micro-averaged F1, which is the accuracy: long names need its room.
     """
     from tff_esn.console import output
-    from tff_esn.data.synthetic import is_generated
-    from tff_esn.evaluation.metrics import METRICS
+    from tff_esn.datasets.synthetic import is_generated
     from tff_esn.evaluation.score_tables import score_table
+    from tff_esn.metrics import METRICS
 
     output.print(score_table(title, rows, [metric for metric in METRICS if metric != "f1_micro"]))
     if is_generated(folder):

@@ -45,12 +45,12 @@ def tune(
     """
     from dataclasses import asdict
 
-    from tff_esn.cache import Cache, fingerprint
     from tff_esn.central.report import score_rows
     from tff_esn.config import CentralConfig, from_mapping, merged, nested
     from tff_esn.console import console, output
-    from tff_esn.data.hhar import is_hhar
-    from tff_esn.store import RunStore
+    from tff_esn.datasets.hhar import is_hhar
+    from tff_esn.store.cache import Cache, fingerprint
+    from tff_esn.store.run_folders import RunStore
     from tff_esn.tuning.report import search_table
     from tff_esn.tuning.search import search
     from tff_esn.tuning.setup import gradient_hypermodel, ridge_hypermodel

@@ -59,7 +59,7 @@ def worker(
     if context.invoked_subcommand is not None:
         return
     from tff_esn.errors import ConfigError
-    from tff_esn.execution.server import serve
+    from tff_esn.runtime.server import serve
 
     if port is None:
         raise ConfigError("no --port; expected one such as --port 8443, or `tff-esn worker init`")
@@ -82,7 +82,7 @@ def init(
     Each gets a folder of its own to copy to its host. Called again, it makes those that are missing.
     """
     from tff_esn.console import output
-    from tff_esn.execution.certificates import create_certificates
+    from tff_esn.runtime.certificates import create_certificates
 
     for made in create_certificates(folder, [one.split(",") for one in name or ["localhost,127.0.0.1"]], days):
         output.print(str(made), highlight=False, soft_wrap=True)
@@ -110,6 +110,6 @@ def on_fleet(config: "Optional[FleetConfig]") -> AbstractContextManager[None]:
     """Within the block, clients' work is done by these workers, if there are any."""
     if config is None:
         return nullcontext()
-    from tff_esn.execution.fleet import Fleet
+    from tff_esn.runtime.fleet import Fleet
 
     return Fleet(config).installed()

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from tff_esn.closed_form.incfed import CORRECTED
 from tff_esn.config import ClosedFormSwitches, PlasticityConfig
-from tff_esn.data.clients import read_examples
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
+from tff_esn.store.client_files import read_examples
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.cache import fingerprint
 from tff_esn.closed_form import computations as tff_side
 from tff_esn.closed_form.experiments import Clients
 from tff_esn.closed_form.pfedrr import rank_of_same_size
-from tff_esn.closed_form.ridge import RidgeReadout
 from tff_esn.closed_form.selection import partial_count, random_order
 from tff_esn.closed_form.statistics import ridge_confusions
 from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.console import progress
-from tff_esn.data.clients import write_examples
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS, settled_method
+from tff_esn.readout.ridge import RidgeReadout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
-from tff_esn.store import jsonable
+from tff_esn.store.cache import fingerprint
+from tff_esn.store.client_files import write_examples
+from tff_esn.store.run_folders import jsonable
 
 
 def write_sequences(folder: Path, clients: Clients, config: ClosedFormConfig) -> Path:

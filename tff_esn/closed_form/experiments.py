@@ -16,7 +16,6 @@ from typing import Callable, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.cache import Cache, fingerprint
 from tff_esn.closed_form.fedip import AdaptedReservoir, fedip
 from tff_esn.closed_form.incfed import (
     FederatedReadout,
@@ -31,16 +30,17 @@ from tff_esn.closed_form.pfedrr import Policy, low_rank, pfedrr, rank_of_same_si
 from tff_esn.closed_form.statistics import client_statistics, ridge_confusions
 from tff_esn.config import ClosedFormConfig, MethodConfig, PlasticityConfig, PresetName, ReservoirConfig
 from tff_esn.console import progress
-from tff_esn.data.hhar import SENSORS, is_hhar, sensor_file
-from tff_esn.data.prepare import ChannelRecipe, prepare, prepare_hhar, subject_keys
-from tff_esn.data.splits import ClientSplit, named_split
-from tff_esn.data.study import open_study
-from tff_esn.data.tables import ACTIVITY, AFFECT, Task
-from tff_esn.data.windows import Sequences, chunks
+from tff_esn.datasets.hhar import SENSORS, is_hhar, sensor_file
+from tff_esn.datasets.splits import ClientSplit, named_split
+from tff_esn.datasets.study import open_study
+from tff_esn.datasets.tables import ACTIVITY, AFFECT, Task
 from tff_esn.errors import ConfigError
+from tff_esn.features.preparation import ChannelRecipe, prepare, prepare_hhar, subject_keys
+from tff_esn.features.windows import Sequences, chunks
 from tff_esn.presets import CLOSED_FORMS, settled_method
 from tff_esn.reservoir.weights import draw_weights
-from tff_esn.store import jsonable
+from tff_esn.store.cache import Cache, fingerprint
+from tff_esn.store.run_folders import jsonable
 
 #: Algorithms with a threshold tau.
 THRESHOLDED = ("pfedrr", "r-pfedrr", "hybrid", "low-rank")

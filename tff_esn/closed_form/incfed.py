@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.closed_form.messages import Message, MessageError, full_message, message_bytes, readout_message
-from tff_esn.closed_form.ridge import RidgeReadout
-from tff_esn.closed_form.secure import SecureSum, secure_sum
-from tff_esn.closed_form.solve import solve_general
+from tff_esn.closed_form.solver import solve_general
 from tff_esn.closed_form.statistics import RidgeStatistics, solved_readout
 from tff_esn.config import ClosedFormSwitches
 from tff_esn.console import log
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
+from tff_esn.privacy.secure_aggregation import SecureSum, secure_sum
+from tff_esn.readout.ridge import RidgeReadout
 
 Statistics = Mapping[str, RidgeStatistics]
 Compress = Callable[[str, RidgeStatistics], Message]

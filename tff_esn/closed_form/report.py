@@ -14,8 +14,8 @@ from rich.table import Table
 from tff_esn.closed_form.experiments import THRESHOLDED, MethodOutcome, TableResult
 from tff_esn.config import ClosedFormConfig
 from tff_esn.console import size_text
-from tff_esn.evaluation.metrics import spread
-from tff_esn.evaluation.reported import reported
+from tff_esn.metrics import spread
+from tff_esn.runs.reported import reported
 
 
 def result_table(result: TableResult, study: str) -> Table:

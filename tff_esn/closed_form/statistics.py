@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.closed_form.ridge import RidgeReadout
-from tff_esn.closed_form.solve import solve_symmetric
-from tff_esn.data.tables import Task
-from tff_esn.data.windows import Sequences
+from tff_esn.closed_form.solver import solve_symmetric
+from tff_esn.datasets.tables import Task
 from tff_esn.errors import ConfigError
+from tff_esn.features.windows import Sequences
+from tff_esn.readout.ridge import RidgeReadout
 from tff_esn.reservoir.moments import TargetSequences, answer_counts, second_moments
 from tff_esn.reservoir.weights import ReservoirWeights
 

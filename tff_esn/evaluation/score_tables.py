@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from tff_esn.errors import ConfigError
-from tff_esn.evaluation.metrics import METRICS, Scores, Spread, spread_of
-from tff_esn.files import atomic_write
+from tff_esn.metrics import METRICS, Scores, Spread, spread_of
+from tff_esn.store.files import atomic_write
 
 _HEADINGS = {
     "accuracy": "Acc.",

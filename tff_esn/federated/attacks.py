@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tff_esn.config import AttackConfig
 from tff_esn.errors import ConfigError
+from tff_esn.features.inputs import Examples
 from tff_esn.federated.local import HONEST
-from tff_esn.model.inputs import Examples
 from tff_esn.seeds import generator_for
 
 #: Attacks on a client's own data; the others change its update.

@@ -12,12 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from tff_esn.config import FederatedConfig, ReadoutConfig
-from tff_esn.data.clients import read_examples
 from tff_esn.federated.local import Client, LocalWork
-from tff_esn.model.readout import Readout
-from tff_esn.model.training import shuffled_order
+from tff_esn.readout.readout import Readout
+from tff_esn.readout.training import shuffled_order
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
+from tff_esn.store.client_files import read_examples
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from tff_esn.config import FederatedConfig, ReservoirConfig
-from tff_esn.data.clients import InputNoise, write_examples
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.features.inputs import Examples, ModelInputs
 from tff_esn.federated.attacks import fake_clients, flipped, strength_of
-from tff_esn.model.inputs import Examples, ModelInputs
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.seeds import generator_for, seed_for
+from tff_esn.store.client_files import InputNoise, write_examples
 
 
 @dataclass(frozen=True)

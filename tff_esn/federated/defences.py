@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from tff_esn.config import PositiveFloat, PositiveInt
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff

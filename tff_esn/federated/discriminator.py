@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from tff_esn.config import DefenceConfig, DiscriminatorConfig, FederatedConfig, ReadoutConfig
-from tff_esn.data.clients import InputNoise
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.evaluation.metrics import score
+from tff_esn.features.inputs import Examples, ModelInputs
 from tff_esn.federated.clients import client_reservoirs, write_client_states
 from tff_esn.federated.defences import Judgement, Rule
 from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
-from tff_esn.files import read_arrays, write_arrays
-from tff_esn.model.inputs import Examples, ModelInputs
-from tff_esn.model.readout import Readout, initial_readout
-from tff_esn.model.training import batches_of, filled_up, trajectory_of, with_ones
+from tff_esn.metrics import score
+from tff_esn.readout.readout import Readout, initial_readout
+from tff_esn.readout.training import batches_of, filled_up, trajectory_of, with_ones
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.seeds import generator_for, seed_for
+from tff_esn.store.client_files import InputNoise
+from tff_esn.store.files import read_arrays, write_arrays
 
 REAL, FAKE = 1, 0
 #: Share of the examples that is kept to test on, and of the rest that Keras validates on.

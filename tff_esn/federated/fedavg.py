@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tff_esn.model.training import Batch
+from tff_esn.readout.training import Batch
 
 
 class ProximalMemory(NamedTuple):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tff_esn.config import FedCurvConfig
-from tff_esn.model.training import Batch, probabilities_of
+from tff_esn.readout.training import Batch, probabilities_of
 
 #: Listing 3.6 takes the number of tensors in a batch, inputs and labels, for that of its examples.
 TENSORS_IN_A_BATCH = 2.0

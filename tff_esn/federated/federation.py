@@ -20,10 +20,10 @@ from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.fedcurv import CurvatureObjective
 from tff_esn.federated.local import Client, Diagnostics, LocalWork, Objective
 from tff_esn.federated.process import ServerState, build_readout_process
-from tff_esn.model.readout import Readout
-from tff_esn.model.training import check_class_weight
+from tff_esn.readout.readout import Readout
+from tff_esn.readout.training import check_class_weight
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
 from tff_esn.seeds import seed_for
 
 #: Which engines an algorithm has, the one it takes by itself first. They agree, but for FedProx: TFF 0.87 adds

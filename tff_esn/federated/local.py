@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_esn.config import ReadoutConfig
-from tff_esn.data.clients import read_examples
-from tff_esn.model.training import (
+from tff_esn.readout.training import (
     OPTIMIZERS,
     Batch,
     Progress,
@@ -21,6 +20,7 @@ from tff_esn.model.training import (
     started,
     with_ones,
 )
+from tff_esn.store.client_files import read_examples
 
 #: What an honest client does to its update: see `Client.attack`.
 HONEST = np.array([1.0, 0.0], np.float32)
@@ -36,7 +36,7 @@ class Objective(Protocol):
         """What a client knows before its first step: from the server, and from its own message a round ago."""
 
     def __call__(self, weights: tf.Tensor, batch: Batch, memory: Any) -> tuple[tf.Tensor | None, Any]:
-        """The term of the objective; see `tff_esn.model.training.Penalty`."""
+        """The term of the objective; see `tff_esn.readout.training.Penalty`."""
 
     def message(self, server: Any, trained: tf.Tensor, everything: Batch, memory: Any) -> Any:
         """What a client sends; the server sums it over the clients."""

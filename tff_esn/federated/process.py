@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tff_esn.federated.defences import Rule, gathered
 from tff_esn.federated.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork, Objective
-from tff_esn.runtime import load_tff
+from tff_esn.runtime.context import load_tff
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tff_esn.config import FederatedConfig
-from tff_esn.evaluation.metrics import Scores, majority
-from tff_esn.evaluation.reported import reported
 from tff_esn.evaluation.score_tables import ScoreRow
 from tff_esn.federated.rounds import PARTS, Evaluator
+from tff_esn.metrics import Scores, majority
+from tff_esn.runs.reported import reported
 
 NAMES = {
     "fedavg": "FedAvg",

@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
 from tff_esn.errors import TffEsnError
-from tff_esn.evaluation.metrics import METRICS, Scores, score
-from tff_esn.events import EventsFile
-from tff_esn.federated.checkpoint import Checkpoint, MetricsFile
+from tff_esn.features.inputs import Examples
 from tff_esn.federated.clients import drawn_clients
 from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.interrupts import deferred_interrupts
-from tff_esn.model.inputs import Examples
-from tff_esn.model.readout import Readout
+from tff_esn.metrics import METRICS, Scores, score
+from tff_esn.readout.readout import Readout
+from tff_esn.store.checkpoint import Checkpoint, MetricsFile
+from tff_esn.store.events import EventsFile
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff
 
-    from tff_esn.data.splits import ClientSplit
+    from tff_esn.datasets.splits import ClientSplit
 
 PARTS = ("train", "validation", "test")
 #: Seconds of work that a killed run may lose at most, beside the round it was in.

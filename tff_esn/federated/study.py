@@ -6,8 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from tff_esn.cache import Shared, fingerprint
 from tff_esn.config import FederatedConfig
+from tff_esn.features.inputs import ModelInputs
 from tff_esn.federated.attacks import ON_DATA, fake_clients
 from tff_esn.federated.clients import (
     ClientFiles,
@@ -22,10 +22,10 @@ from tff_esn.federated.discriminator import Discriminator, discriminator_for
 from tff_esn.federated.federation import build_federation, engine_of
 from tff_esn.federated.local import Objective
 from tff_esn.federated.rounds import Evaluator, Program
-from tff_esn.model.inputs import ModelInputs
-from tff_esn.model.readout import initial_readout
+from tff_esn.readout.readout import initial_readout
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.store import jsonable
+from tff_esn.store.cache import Shared, fingerprint
+from tff_esn.store.run_folders import jsonable
 
 
 class FederatedStudy:

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.cache import fingerprint
 from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, from_mapping, merged, nested
 from tff_esn.errors import ConfigError
-from tff_esn.evaluation.metrics import METRICS, Scores, scores_from
+from tff_esn.features.source import Source
 from tff_esn.federated.clients import check_clients
 from tff_esn.federated.federation import RoundReport, engine_of
 from tff_esn.federated.rounds import PARTS
 from tff_esn.federated.study import FederatedStudy
-from tff_esn.model.source import Source
+from tff_esn.metrics import METRICS, Scores, scores_from
 from tff_esn.presets import settled
-from tff_esn.store import jsonable
-from tff_esn.tasks import Arrays, Task
+from tff_esn.store.cache import fingerprint
+from tff_esn.store.run_folders import jsonable
+from tff_esn.store.tasks import Arrays, Task
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.

@@ -1,0 +1,1 @@
+"""What a named run can be."""

@@ -1,0 +1,234 @@
+"""Readouts in closed form: Table B.3, IncFed Tables III to VI, FedIP Table 2, pFedRR Table 1 and Figure 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from tff_esn.closed_form.experiments import (
+    THRESHOLDED,
+    Clients,
+    MethodOutcome,
+    TablePart,
+    TableResult,
+    check_clients,
+    content_of,
+    load_clients,
+    majorities,
+    parts_of,
+    run_part,
+)
+from tff_esn.closed_form.report import printed_numbers
+from tff_esn.config import ClosedFormConfig, MethodConfig
+from tff_esn.datasets.hhar import is_hhar
+from tff_esn.features.source import Source
+from tff_esn.metrics import spread
+from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row, Series
+from tff_esn.store.cache import Cache, fingerprint
+from tff_esn.store.run_folders import jsonable
+from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+from tff_esn.versions import version_of
+
+#: Part of every key: raise it when a result changes.
+_VERSION = 2
+
+
+@dataclass(frozen=True)
+class ClosedFormRun:
+    """A table of a study, under each of its presets.
+
+    Attributes:
+        name: Of the table's files.
+        config: The table.
+        source: The study.
+        seeds: One a repetition.
+    """
+
+    name: str
+    config: ClosedFormConfig
+    source: Source
+    seeds: Sequence[int]
+
+    def prepare(self, jobs: int | None) -> None:
+        """Cuts the recordings into chunks."""
+        clients = load_clients(self.source.study, self.config, Cache(self.source.cache), self.source.labels, jobs)
+        check_clients(clients, self.config)
+
+    def tasks(self) -> list[Task]:
+        """Methods that share a reservoir, by repetition, and the majority class."""
+        return [*self._tasks, self._majority_task]
+
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+        """The table, and accuracy against thresholds and against bytes."""
+        told = unpacked(results[self._majority_task.key])
+        majority = {int(percent): value for percent, value in told["majority"].items()}
+        outcomes = [MethodOutcome(**one) for task in self._tasks for one in unpacked(results[task.key])]
+        found: dict[str, TableResult] = {}
+        for preset in self.config.presets:
+            own = tuple(one for one in outcomes if one.preset == preset)
+            found[preset] = TableResult(replace(self.config, preset=preset), own, majority, told["classes"])
+        return [self._table(found)], list(self._figures(found))
+
+    def _table(self, found: Mapping[str, TableResult]) -> ResultTable:
+        config = self.config
+        columns = [Column("majority", "majority class", digits=2)]
+        for method in config.methods:
+            columns += _columns(method, config)
+        first = next(iter(found.values()))
+        printed = printed_numbers(first, "hhar" if is_hhar(self.source.study) else "wesad")
+        rows = []
+        for percent in config.percent:
+            lines: dict[str, list[Number | None]] = {}
+            if str(percent) in printed:
+                own = printed[str(percent)]
+                cells = [cell for method in config.methods for cell in _printed(own.get(method.name), method, config)]
+                lines[PRINTED] = [None, *cells]
+            for preset, result in found.items():
+                cells = [cell for method in config.methods for cell in _cells(result, method, percent)]
+                lines[preset] = [Number(100 * result.majority[percent], n=0), *cells]
+            rows.append(Row(f"{percent} %", lines))
+        notes = [
+            f"Accuracies in percent; guessing is right in {100 / first.classes:.2f} % of cases.",
+            "up: bytes from a client.",
+        ]
+        return ResultTable(self.name, config.title, "training clients", columns, rows, notes)
+
+    def _figures(self, found: Mapping[str, TableResult]) -> Iterator[ResultFigure]:
+        config, name, title = self.config, self.name, self.config.title
+        thresholded = [method for method in config.methods if method.algorithm in THRESHOLDED and len(method.tau) > 1]
+        if thresholded:
+            series = [
+                _against(result, method, percent, panel, quantity, preset)
+                for panel, quantity in (("test accuracy, %", "accuracy"), ("units told about, %", "units"))
+                for preset, result in found.items()
+                for method in thresholded
+                for percent in config.percent
+            ]
+            yield ResultFigure(
+                f"{name}-tau", f"{title}: accuracy and units against tau", "tau", "", series, 2, y_range=None
+            )
+        series = [
+            _over_bytes(result, method, percent, preset)
+            for percent in config.percent
+            for preset, result in found.items()
+            for method in config.methods
+            if method.algorithm != "central"
+        ]
+        if len({value for one in series for value in one.x}) > 1:
+            yield ResultFigure(
+                f"{name}-bytes",
+                f"{title}: accuracy against bytes",
+                "bytes from a client",
+                f"{config.scored} accuracy, %",
+                series,
+                2,
+                y_range=(0.0, 100.0),
+                log_x=True,
+            )
+
+    @cached_property
+    def _content(self) -> str:
+        return content_of(self.source.study, self.config, Cache(self.source.cache), self.source.labels)
+
+    @cached_property
+    def _tasks(self) -> list[Task]:
+        return [self._task(part) for part in parts_of(self.config, self.seeds, self.config.presets)]
+
+    def _task(self, part: TablePart) -> Task:
+        config = self.config
+        numbers = (config.percent, config.channels, config.hhar, config.split, config.scored, config.train_scores)
+        facts = (*numbers, config.precision, config.wire, part, self._content)
+        key = fingerprint(jsonable([_VERSION, *facts, version_of("numpy")]))
+        label = f"{self.name}, {part.variants[0].method.name}, seed {part.seed}"
+        return Task(label, "closed-form", key, partial(_run, self.source, config, part))
+
+    @cached_property
+    def _majority_task(self) -> Task:
+        config = self.config
+        facts = ("majority", config.percent, config.channels, config.hhar, config.split, self._content)
+        work = partial(_majority, self.source, config)
+        return Task(f"{self.name}, majority class", "closed-form", fingerprint(jsonable([_VERSION, *facts])), work)
+
+
+def _run(source: Source, config: ClosedFormConfig, part: TablePart, scratch: Path) -> Arrays:
+    return packed([asdict(one) for one in run_part(_clients(source, config), config, part)])
+
+
+def _majority(source: Source, config: ClosedFormConfig, scratch: Path) -> Arrays:
+    clients = _clients(source, config)
+    return packed({"majority": majorities(clients, config), "classes": len(clients.task.classes)})
+
+
+def _clients(source: Source, config: ClosedFormConfig) -> Clients:
+    # What of the table decides on its clients, so that tables with the same ones share them.
+    return _loaded(source, replace(config, title="", methods=(), preset="corrected", percent=(100,)))
+
+
+@lru_cache(maxsize=1)
+def _loaded(source: Source, config: ClosedFormConfig) -> Clients:
+    return load_clients(source.study, config, Cache(source.cache), source.labels)
+
+
+def _columns(method: MethodConfig, config: ClosedFormConfig) -> Iterator[Column]:
+    name = method.name
+    if config.train_scores:
+        yield Column(f"{name}.train", "train", name, 2)
+    yield Column(f"{name}.{config.scored}", config.scored, name, 2)
+    if method.algorithm in THRESHOLDED:
+        yield Column(f"{name}.units", "units %", name, 2)
+        yield Column(f"{name}.tau", "tau", name, 1)
+    yield Column(f"{name}.bytes", "up", name, 0, "bytes")
+
+
+def _cells(result: TableResult, method: MethodConfig, percent: int) -> Iterator[Number | None]:
+    config, own = result.config, result.chosen(method.name, percent)
+    for part in (["train"] if config.train_scores else []) + [config.scored]:
+        answers = [np.array(one.confusions[part]).sum(axis=0) for one in own]
+        single = sum(np.count_nonzero(one) == 1 for one in answers)
+        yield Number.of([100 * one.accuracy(part) for one in own], single)
+    if method.algorithm in THRESHOLDED:
+        yield Number.of([one.units_percent for one in own])
+        yield Number(own[0].tau, n=0)
+    yield Number(spread([one.bytes_up for one in own]).mean, n=0)
+
+
+def _printed(values: Sequence[float] | None, method: MethodConfig, config: ClosedFormConfig) -> Iterator[Number | None]:
+    """Tables with training scores print two accuracies; the others each number with its deviation."""
+    numbers = list(values or [])
+    if config.train_scores:
+        yield from (Number(one, n=0) for one in numbers[:2])
+        yield from [None] * (2 - len(numbers[:2]))
+    else:
+        yield Number(numbers[0], numbers[1], 0) if numbers else None
+    if method.algorithm in THRESHOLDED:
+        yield Number(numbers[2], numbers[3], 0) if len(numbers) > 3 else None
+        yield None
+    yield None
+
+
+def _against(result: TableResult, method: MethodConfig, percent: int, panel: str, quantity: str, preset: str) -> Series:
+    taus = sorted(method.tau)
+    values = [
+        [100 * one.accuracy("test") if quantity == "accuracy" else one.units_percent for one in own]
+        for own in (result.of(method.name, percent, tau) for tau in taus)
+    ]
+    means, lows, highs = (np.round([of(own) for own in values], 2).tolist() for of in (np.mean, min, max))
+    return Series(panel, f"{method.name}, {percent} %", list(taus), means, preset, "line", lows, highs)
+
+
+def _over_bytes(result: TableResult, method: MethodConfig, percent: int, preset: str) -> Series:
+    taus: list[float | None] = [*sorted(method.tau)] if method.algorithm in THRESHOLDED else [None]
+    groups = [result.of(method.name, percent, tau) for tau in taus]
+    points = sorted(
+        (
+            float(np.mean([one.bytes_up for one in own])),
+            round(100 * float(np.mean([one.accuracy(result.config.scored) for one in own])), 2),
+        )
+        for own in groups
+    )
+    x, y = ([point[i] for point in points] for i in (0, 1))
+    return Series(f"{percent} % of the training clients", method.name, x, y, preset, "points")

@@ -1,0 +1,316 @@
+"""Federated runs over a grid: Tables 6.4 and 6.5, Figures 6.3 to 6.13, appendix A, and the defences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, SweepFigure, SweepPivot, SweepTable
+from tff_esn.features.source import Source
+from tff_esn.federated.report import NAMES, majority_of, model_name, printed_scores
+from tff_esn.federated.rounds import Evaluator
+from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, tasks_of
+from tff_esn.metrics import Scores, scores_from
+from tff_esn.presets import PRESETS
+from tff_esn.runs.reported import reported
+from tff_esn.runs.result import (
+    HEADINGS,
+    SHOWN_METRICS,
+    Column,
+    Number,
+    ResultFigure,
+    ResultTable,
+    Row,
+    Series,
+    printed_line,
+    score_numbers,
+)
+from tff_esn.store.cache import fingerprint
+from tff_esn.store.run_folders import jsonable
+from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+
+#: Parts that tables and figures show.
+SHOWN = ("validation", "test")
+MAJORITY = "majority class"
+_LABELS = {
+    "clients_per_round": "{} clients",
+    "noise.standard_deviation": "noise {}",
+    "reservoirs": "{} reservoirs",
+    "fedcurv.factor": "lambda {}",
+}
+#: What tells the rows of the thesis's tables apart.
+_PRINTED_ROWS = ["algorithm", "server_learning_rate"]
+#: Numbers that tell of the clients' judges, over all rounds.
+_DETECTION = {"precision": "precision", "recall": "recall", "error": "clients off"}
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """A sweep of a study.
+
+    Attributes:
+        config: What is run.
+        source: The study.
+        seeds: Of every cell.
+        quick: Whether printed numbers stand beside rounds that are too few.
+    """
+
+    config: SweepConfig
+    source: Source
+    seeds: Sequence[int]
+    quick: bool = False
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Every run."""
+        return cells_of(self.config, self.seeds, self.config.title)
+
+    def prepare(self, jobs: int | None) -> None:
+        """Makes what the cells see of the study."""
+        for inputs in {cell.config.inputs for cell in self.cells}:
+            self.source.prepare(inputs, jobs)
+
+    def tasks(self) -> list[Task]:
+        """The cells, and the majority class of what each preset sees."""
+        return [*tasks_of(self.cells, self.source), *self._majority_tasks.values()]
+
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+        """Tables and figures of the finished cells."""
+        finished = {
+            cell: restored(results[task.key]) for cell, task in zip(self.cells, tasks_of(self.cells, self.source))
+        }
+        majority = {
+            preset: {part: scores_from(own) for part, own in unpacked(results[task.key]).items()}
+            for preset, task in self._majority_tasks.items()
+        }
+        return SweepResults(self.config, finished, majority, self.quick).shown()
+
+    @cached_property
+    def _majority_tasks(self) -> dict[str, Task]:
+        tasks: dict[str, Task] = {}
+        for preset, config in {cell.config.preset: cell.config.inputs for cell in self.cells}.items():
+            key = fingerprint(jsonable(["majority", config, self.source.content(config)]))
+            tasks[preset] = Task(f"{MAJORITY}, {preset}", "majority", key, partial(_majority, self.source, config))
+        return tasks
+
+
+def _majority(source: Source, config: InputConfig, scratch: Path) -> Arrays:
+    inputs = source.inputs(config)
+    return packed(majority_of(Evaluator(inputs.features(), inputs.split), len(inputs.task.classes)))
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """What came out of a sweep.
+
+    Attributes:
+        config: What was run.
+        results: Of each cell.
+        majority: Scores of the majority class, by preset and part.
+        quick: As in `SweepRun`.
+    """
+
+    config: SweepConfig
+    results: Mapping[Cell, CellResult]
+    majority: Mapping[str, Mapping[str, Scores]]
+    quick: bool = False
+
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """Those that were run."""
+        found = {cell.config.preset for cell in self.results}
+        return tuple(preset for preset in PRESETS if preset in found)
+
+    def shown(self) -> tuple[list[ResultTable], list[ResultFigure]]:
+        """All tables and figures that the configuration names."""
+        pivots = [self.pivot(pivot, metric) for pivot in self.config.pivots for metric in pivot.metrics]
+        figures = [
+            self.figure(figure, chosen)
+            for figure in self.config.figures
+            for chosen in product(*(self.config.grid[key] for key in figure.each))
+        ]
+        # A quick look's grid may lack what a figure shows.
+        return [*(self.table(table) for table in self.config.tables), *pivots], [one for one in figures if one.series]
+
+    def table(self, table: SweepTable) -> ResultTable:
+        """The last round's scores: the majority class, then every setting."""
+        columns = [Column(f"{part}.{metric}", HEADINGS[metric], part) for part in SHOWN for metric in SHOWN_METRICS]
+        judged = any(result.judged[:, 1:].any() for result in self._chosen(table.where).values())
+        if judged:
+            columns += [Column(f"judge.{name}", heading, "fakes rejected") for name, heading in _DETECTION.items()]
+        blank = [None] * (len(_DETECTION) if judged else 0)
+        majority = {
+            preset: [*_line({part: [own[part]] for part in SHOWN}, chance=False), *blank]
+            for preset, own in self.majority.items()
+        }
+        rows: dict[str, Row] = {MAJORITY: Row(MAJORITY, majority)}
+        for preset in self.presets:
+            for values, group in self._groups(table.rows, {**table.where, "preset": preset}).items():
+                config = next(iter(group)).config
+                label = _label(config, table.rows, values)
+                if label not in rows:
+                    rows[label] = Row(label, printed_line(columns, self._printed(config, table)))
+                line = _line({part: [result.scores[part] for result in group.values()] for part in SHOWN})
+                if judged:
+                    line += [_detected(list(group.values()), name) for name in _DETECTION]
+                rows[label].lines[preset] = line
+        return ResultTable(table.name, table.title, "model", columns, list(rows.values()))
+
+    def pivot(self, pivot: SweepPivot, metric: str) -> ResultTable:
+        """A metric of the last round on the test subjects, one setting down and others across."""
+        across = list(product(*(self.config.grid[key] for key in pivot.columns)))
+        digits = 2 if metric in _DETECTION else 3
+        columns = [Column("|".join(map(_text, own)), _text(own[-1]), _text(own[0]), digits) for own in across]
+        rows = []
+        for value in self.config.grid[pivot.rows]:
+            lines = {}
+            for preset in self.presets:
+                where = {**pivot.where, "preset": preset, pivot.rows: value}
+                groups = [self._chosen({**where, **dict(zip(pivot.columns, own))}) for own in across]
+                lines[preset] = [_summary(list(group.values()), metric) for group in groups]
+            rows.append(Row(_text(value), lines))
+        title = f"{pivot.title}: {HEADINGS.get(metric, metric)}"
+        return ResultTable(f"{pivot.name}-{metric.replace('_', '-')}", title, pivot.rows.split(".")[0], columns, rows)
+
+    def figure(self, figure: SweepFigure, chosen: Sequence[Any] = ()) -> ResultFigure:
+        """Accuracy over rounds, validation above test, a column for each value of the figure's setting.
+
+        Args:
+            figure: The figure.
+            chosen: Values of the settings for which there is a figure each.
+        """
+        name = "-".join([figure.name, *map(str, chosen)])
+        title = ", ".join([figure.title, *map(str, chosen)])
+        if figure.kind == "judged":
+            return self._judged_figure(figure, name, title)
+        series: list[Series] = []
+        across = self.config.grid[figure.columns]
+        for part, column, preset in product(SHOWN, across, self.presets):
+            where = {**figure.where, **dict(zip(figure.each, chosen)), "preset": preset, figure.columns: column}
+            panel = f"{part}, {_LABELS.get(figure.columns, '{}').format(_text(column))}"
+            groups = self._groups(figure.lines, where)
+            for values, group in groups.items():
+                rounds = next(iter(group.values())).rounds
+                curves = np.stack([result.curve(part, "accuracy") for result in group.values()])
+                label = _label(next(iter(group)).config, figure.lines, values)
+                series.append(band(panel, label, preset, rounds, curves))
+            if groups:
+                ends = [0.0, float(rounds[-1])]
+                levels = {MAJORITY: self.majority[preset][part].accuracy}
+                if part == "test":
+                    levels["central, printed"] = reported()["thesis"]["table_6_3"]["accuracy"]["TS"]
+                series += [
+                    Series(panel, label, ends, [round(level, _DIGITS)] * 2, preset, "level")
+                    for label, level in levels.items()
+                ]
+        return ResultFigure(name, title, "round", "accuracy", series, len(across))
+
+    def _judged_figure(self, figure: SweepFigure, name: str, title: str) -> ResultFigure:
+        """Accuracy of the first seed, and its clients of each round: those accepted against those that are no fakes."""
+        series: list[Series] = []
+        above, below = "test accuracy", "clients of a round"
+        for preset in self.presets:
+            result = next(iter(self._chosen({**figure.where, "preset": preset}).values()), None)
+            if result is None:
+                continue
+            drawn, fake, rejected, _ = result.judged.T
+            rounds = np.arange(1, len(drawn) + 1)
+            series += [
+                band(above, "accuracy", preset, result.rounds, result.curve("test", "accuracy")[None]),
+                Series(below, "really valid", rounds.tolist(), (drawn - fake).tolist(), preset, "bar"),
+                Series(below, "accepted", rounds.tolist(), (drawn - rejected).tolist(), preset, "step"),
+            ]
+        return ResultFigure(name, title, "round", "", series, 1, y_range=None)
+
+    def _printed(self, config: FederatedConfig, table: SweepTable) -> dict[str, float]:
+        """By column, what Tables 6.4 and 6.5 and Figure 6.13 print."""
+        if table.rows != _PRINTED_ROWS:
+            return {}
+        thesis = reported()["thesis"]
+        if self.quick:
+            config = replace(config, rounds=thesis["federated"]["rounds"])
+        values = {
+            f"{part}.accuracy": value
+            for part in SHOWN
+            for metric, value in printed_scores(config, part).items()
+            if metric == "accuracy"
+        }
+        if (model_name(config), config.reservoirs) == ("FedAvg-1.0+Disc", "different"):
+            values["judge.error"] = thesis["discriminator"]["fig_6_13_mae"]
+        return values
+
+    def _groups(self, keys: Sequence[str], where: Mapping[str, Any]) -> dict[tuple, dict[Cell, CellResult]]:
+        """The runs that `where` chooses, by their values of `keys`, in the grid's order."""
+        groups: dict[tuple, dict[Cell, CellResult]] = {}
+        for values in product(*(self.config.grid[key] for key in keys)):
+            group = self._chosen({**where, **dict(zip(keys, values))})
+            if group:
+                groups[values] = group
+        return groups
+
+    def _chosen(self, where: Mapping[str, Any]) -> dict[Cell, CellResult]:
+        return {
+            cell: result
+            for cell, result in self.results.items()
+            if all(_text(setting(cell.config, key)) == _text(value) for key, value in where.items())
+        }
+
+
+def band(panel: str, name: str, preset: str, x: np.ndarray, values: np.ndarray) -> Series:
+    """The mean of several curves `(seeds, n)`, with the least and the largest."""
+    rows = [values.mean(axis=0)] + ([values.min(axis=0), values.max(axis=0)] if len(values) > 1 else [])
+    y, *limits = (np.round(row, _DIGITS).tolist() for row in rows)
+    return Series(panel, name, x.tolist(), y, preset, "line", *limits)
+
+
+def setting(config: FederatedConfig, name: str) -> Any:
+    """A setting by its name with dots; None below what there is none of."""
+    value: Any = config
+    for key in name.split("."):
+        value = getattr(value, key, None)
+    return value
+
+
+def _line(scores: Mapping[str, Sequence[Scores]], chance: bool = True) -> list[Number | None]:
+    numbers = [number for part in SHOWN for number in score_numbers(scores[part]).values()]
+    return [number if chance else replace(number, n=0) for number in numbers]
+
+
+def _detected(results: Sequence[CellResult], name: str) -> Number:
+    """Of each seed, then over seeds; a judge that never rejects has no precision."""
+    values = [detection([result])[name] for result in results]
+    return Number.of(values) if np.isfinite(values).all() else Number(n=len(values))
+
+
+def _summary(results: Sequence[CellResult], metric: str) -> Number | None:
+    if not results:
+        return None
+    if metric in _DETECTION:
+        return _detected(results, metric)
+    if metric == "seconds":
+        return Number(float(np.median([result.seconds for result in results])), n=len(results))
+    return score_numbers([result.scores["test"] for result in results])[metric]
+
+
+def _label(config: FederatedConfig, keys: Sequence[str], values: Sequence[Any]) -> str:
+    """A name for a run by the settings that tell it apart."""
+    named = dict(zip(keys, values))
+    parts = []
+    if "server_learning_rate" in named and "algorithm" in named:
+        parts.append(model_name(config))
+    elif "algorithm" in named:
+        parts.append(NAMES[config.algorithm])
+    others = (key for key in keys if key not in ("algorithm", "server_learning_rate"))
+    parts += [_LABELS.get(key, key + " {}").format(_text(named[key])) for key in others]
+    return ", ".join(parts)
+
+
+def _text(value: Any) -> str:
+    return "+".join(value) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,1 @@
+"""Results as a page, as documents and as files."""

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from tff_esn.datasets.splits import SPLITS, ClientSplit, leave_one_subject_out, named_split
+from tff_esn.datasets.synthetic.physiology import SUBJECTS
+from tff_esn.errors import ConfigError
+
+
+def test_the_documents_splits() -> None:
+    thesis = SPLITS["thesis"]
+    assert (len(thesis.train), len(thesis.validation), thesis.test) == (10, 4, ("S15",))
+    assert thesis.subjects[:3] == ("S4", "S13", "S7")
+    assert set(thesis.subjects) == set(SUBJECTS)
+    discriminative = SPLITS["thesis-discriminative"]
+    assert discriminative.train == thesis.train
+    assert discriminative.validation + discriminative.discriminator == thesis.validation
+    for name, sizes in {"wesad-9-3-3": (3, 5, 7, 9), "hhar-5-2-2": (2, 3, 4, 5)}.items():
+        growing = [SPLITS[f"{name}/{percent}"] for percent in (25, 50, 75, 100)]
+        assert tuple(len(split.train) for split in growing) == sizes
+        for smaller, larger in zip(growing, growing[1:]):
+            assert larger.train[: len(smaller.train)] == smaller.train
+            assert (larger.validation, larger.test) == (smaller.validation, smaller.test)
+        assert SPLITS[name] == growing[-1]
+    assert set(SPLITS["wesad-9-3-3"].subjects) == set(SUBJECTS)
+    assert set(SPLITS["hhar-5-2-2"].subjects) == set("abcdefghi")
+
+
+def test_leave_one_subject_out() -> None:
+    splits = leave_one_subject_out(["S2", "S3", "S4"])
+    assert splits["leave-out-S3"] == ClientSplit(("S2", "S4"), (), ("S3",))
+    assert len(splits) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("thesys", "no split 'thesys'; expected thesis, "),
+        ("thesis", "split 'thesis' needs S4, "),
+        ("leave-out-S9", "split 'leave-out-S9' needs S9; the study has S2, S3"),
+    ],
+)
+def test_an_impossible_split_is_refused(name: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        named_split(name, ["S2", "S3"])
+
+
+def test_nobody_has_two_roles() -> None:
+    with pytest.raises(ConfigError, match="subjects S3 are in two parts"):
+        ClientSplit(("S2", "S3"), ("S3",))
+
+
+def test_subjects_can_be_left_out() -> None:
+    assert SPLITS["thesis"].without(["S15", "S4"]).train == SPLITS["thesis"].train[1:]
+    assert SPLITS["thesis"].without(["S15"]).test == ()

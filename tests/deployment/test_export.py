@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Callable
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_esn.config import FEATURES, InputConfig, ReservoirConfig
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.deployment import export
+from tff_esn.deployment.export import CARD, MODEL, export_keras, export_tflite, load_model, open_tflite
+from tff_esn.deployment.keras_model import ModelCard, TrainedEsn, keras_model, model_card
+from tff_esn.errors import ConfigError, DataError
+from tff_esn.readout.readout import Readout
+from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.reservoir.layer import Reservoir
+from tff_esn.reservoir.weights import draw_weights
+
+CLASSES = {1: ("not stressed", "stressed"), 3: ("a", "b", "c")}
+
+
+def random_model(inputs: int = 2, outputs: int = 1, linear: bool = False, **settings: Any) -> TrainedEsn:
+    config = {"units": 20, "leaking_rate": 0.3, "bias_scaling": 0.2, "spectral_radius": 0.9, **settings}
+    weights = draw_weights(ReservoirConfig(**config), inputs, seed=1)
+    random = np.random.default_rng(2)
+    kernel, bias = random.normal(size=(weights.units, outputs)), random.normal(size=outputs)
+    if linear:
+        return TrainedEsn(weights, RidgeReadout(*(part.astype(np.float32).astype(float) for part in (kernel, bias))))
+    return TrainedEsn(weights, Readout(kernel.astype(np.float32), bias.astype(np.float32)))
+
+
+def with_gain(trained: TrainedEsn) -> TrainedEsn:
+    """As after intrinsic plasticity."""
+    gain = np.random.default_rng(3).uniform(0.5, 1.5, trained.weights.units).astype(np.float32)
+    return replace(trained, weights=replace(trained.weights, gain=gain))
+
+
+def random_card(trained: TrainedEsn, reading: str = "window", **settings: Any) -> ModelCard:
+    chosen = {"preset": "corrected", "features": FEATURES[: trained.weights.inputs], "reading": reading, **settings}
+    return model_card(InputConfig(**chosen), CLASSES[len(trained.readout.bias)], 0.5, ("S2", "S3"))
+
+
+def write_run(folder: Path, trained: TrainedEsn, reading: str = "window", **settings: Any) -> tf.keras.Model:
+    """A run's model and card, as `tff-esn central` writes them."""
+    card = random_card(trained, reading, **settings)
+    model = keras_model(trained, card.steps if reading == "window" else None)
+    folder.mkdir(parents=True)
+    model.save(folder / MODEL)
+    (folder / CARD).write_text(json.dumps(card.to_json()))
+    return model
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two features, read in windows, with its exports."""
+    folder = tmp_path_factory.mktemp("model") / "run"
+    write_run(folder, random_model())
+    export_keras(folder, folder / "out.keras")
+    export_tflite(folder, folder / "out.tflite")
+    return folder
+
+
+def equal_models(one: TrainedEsn, other: TrainedEsn) -> None:
+    assert type(one.readout) is type(other.readout)
+    for name in ("input_kernel", "recurrent_kernel", "bias", "gain"):
+        np.testing.assert_array_equal(getattr(one.weights, name), getattr(other.weights, name))
+    for name in ("kernel", "bias"):
+        np.testing.assert_array_equal(getattr(one.readout, name), getattr(other.readout, name))
+    assert one.weights.leaking_rate == pytest.approx(other.weights.leaking_rate, rel=1e-7)
+
+
+MODELS: dict[str, Callable[[], TrainedEsn]] = {
+    "plain": random_model,
+    "gain": lambda: with_gain(random_model()),
+    "no leak, no bias": lambda: random_model(leaking_rate=1.0, bias_scaling=0.0),
+    "one input": lambda: random_model(inputs=1, bias_scaling=0.0),
+    "as many inputs as units": lambda: random_model(inputs=4, units=4),
+    "one unit": lambda: random_model(inputs=1, units=1),
+    "three classes": lambda: random_model(outputs=3),
+    "ridge": lambda: random_model(linear=True),
+    "ridge, three classes": lambda: random_model(outputs=3, linear=True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_exports_hold_the_model_and_its_card(name: str, tmp_path: Path) -> None:
+    trained = MODELS[name]()
+    card = random_card(trained, split=ClientSplit(("S2",), ("S3",), ("S4",)))
+    run = tmp_path / "run"
+    write_run(run, trained, split=card.inputs.split)
+    export_keras(run, tmp_path / "out.keras")
+    export_tflite(run, tmp_path / "out.tflite")
+    for source in (run, run / MODEL, tmp_path / "out.keras"):
+        loaded, found = load_model(source)
+        equal_models(loaded, trained)
+        assert found == card
+    # TensorFlow Lite's step has the gain in its kernels.
+    weights, gain = trained.weights, trained.weights.gain
+    kernels = {"input_kernel": weights.input_kernel * gain, "recurrent_kernel": weights.recurrent_kernel * gain}
+    folded = replace(weights, **kernels, gain=np.ones_like(gain))
+    loaded, found = load_model(tmp_path / "out.tflite")
+    equal_models(loaded, replace(trained, weights=folded))
+    assert found == card
+
+
+def test_keras_loads_an_exported_model(run: Path) -> None:
+    windows = np.random.default_rng(0).normal(size=(5, 20, 2)).astype(np.float32)
+    loaded = tf.keras.models.load_model(run / "out.keras", safe_mode=True)
+    trained, card = load_model(run)
+    np.testing.assert_array_equal(loaded(windows), keras_model(trained, card.steps)(windows))
+
+
+def test_the_step_model_is_plain_tensorflow_lite(run: Path) -> None:
+    """Anybody's interpreter runs it, the card at its end notwithstanding."""
+    interpreter = tf.lite.Interpreter(model_path=str(run / "out.tflite"))
+    step = interpreter.get_signature_runner()
+    shapes = {name: tuple(details["shape"]) for name, details in step.get_input_details().items()}
+    assert shapes == {"features": (1, 2), "state": (1, 20)}
+    for details in (*step.get_input_details().values(), *step.get_output_details().values()):
+        assert details["dtype"] is np.float32
+    found = step(features=np.ones((1, 2), np.float32), state=np.zeros((1, 20), np.float32))
+    assert {name: value.shape for name, value in found.items()} == {"probability": (1, 1), "state": (1, 20)}
+    own, _ = open_tflite(run / "out.tflite")
+    assert {operation["op_name"] for operation in own._get_ops_details()} <= export.OPERATIONS
+
+
+@pytest.mark.parametrize("suffix", ["keras", "tflite"])
+def test_the_same_model_makes_the_same_file_and_half_a_file_is_never_seen(
+    run: Path, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write: Callable[[Path, Path], None] = {"keras": export_keras, "tflite": export_tflite}[suffix]
+    out = tmp_path / f"out.{suffix}"
+    write(run, out)
+    assert out.read_bytes() == (run / f"out.{suffix}").read_bytes()
+    out.write_bytes(b"before")
+    monkeypatch.setattr(export, "_add_card", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write(run, out)
+    assert out.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_wrong_ending_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"out: a name that ends in 'nothing'; expected '\.keras'"):
+        export_keras(run, tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"ends in '\.keras'; expected '\.tflite'"):
+        export_tflite(run, tmp_path / "out.keras")
+    with pytest.raises(DataError, match="a TensorFlow Lite model; expected a model of `tff-esn central`"):
+        export_keras(run / "out.tflite", tmp_path / "out.keras")
+
+
+def rewritten(source: Path, target: Path, **replaced: bytes) -> Path:
+    """A `.keras` with some members replaced; underscores stand for dots."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, replaced.get(name.replace(".", "_"), old.read(name)))
+    return target
+
+
+def refused(source: Path) -> str:
+    with pytest.raises((DataError, ConfigError)) as caught:
+        load_model(source)
+    assert str(source) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def layers(*chosen: tf.keras.layers.Layer) -> tf.keras.Model:
+    return tf.keras.Sequential([tf.keras.Input((20, 2)), *chosen])
+
+
+def functional() -> tf.keras.Model:
+    inputs = tf.keras.Input((20, 2))
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(1, activation="sigmoid")(Reservoir(units=5)(inputs)))
+
+
+@tf.keras.utils.register_keras_serializable("theirs")
+class Dense(tf.keras.layers.Dense):
+    """Somebody's layer of a familiar name."""
+
+
+@pytest.mark.parametrize(
+    ("build", "complaint"),
+    [
+        (
+            lambda: layers(Reservoir(units=5), tf.keras.layers.Lambda(lambda x: x / 0), tf.keras.layers.Dense(1)),
+            "a Sequential model of InputLayer, tff_esn>Reservoir, Lambda, Dense; expected one Reservoir and one Dense",
+        ),
+        (lambda: layers(tf.keras.layers.GRU(5), tf.keras.layers.Dense(1)), "InputLayer, GRU, Dense; expected"),
+        (lambda: layers(Reservoir(units=5)), "InputLayer, tff_esn>Reservoir; expected"),
+        (lambda: layers(Reservoir(units=5), Dense(1)), "tff_esn>Reservoir, theirs>Dense; expected"),
+        (
+            lambda: layers(*(tf.keras.layers.Dense(3) for _ in range(20))),
+            "InputLayer, Dense, Dense, Dense, Dense, Dense, ...; expected",
+        ),
+        (functional, "a Functional model of InputLayer, tff_esn>Reservoir, Dense; expected"),
+        (
+            lambda: layers(Reservoir(units=5, return_sequences=True), tf.keras.layers.Dense(1, activation="sigmoid")),
+            "reservoir with return_sequences = True; expected return_sequences = False",
+        ),
+        (
+            lambda: layers(Reservoir(units=5, activation="relu"), tf.keras.layers.Dense(1, activation="sigmoid")),
+            "reservoir with activation = 'relu'; expected activation = 'tanh'",
+        ),
+        (
+            lambda: layers(Reservoir(units=5), tf.keras.layers.Dense(1, use_bias=False)),
+            "readout with use_bias = False; expected use_bias = True",
+        ),
+        (
+            lambda: layers(Reservoir(units=5), tf.keras.layers.Dense(1, activation="relu")),
+            "readout with activation 'relu'; expected 'sigmoid' or 'linear'",
+        ),
+    ],
+)
+def test_another_model_is_refused(build: Callable[[], tf.keras.Model], complaint: str, tmp_path: Path) -> None:
+    (tmp_path / CARD).write_text(json.dumps(random_card(random_model()).to_json()))
+    build().save(tmp_path / MODEL)
+    assert complaint in refused(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", ["keras", "tflite"])
+def test_a_damaged_file_is_one_clear_line(run: Path, suffix: str, tmp_path: Path) -> None:
+    whole = (run / f"out.{suffix}").read_bytes()
+    path = tmp_path / f"out.{suffix}"
+    for content in (
+        b"",
+        b"no model",
+        b"\x89HDF\r\n\x1a\n",
+        bytes(1000),
+        *(whole[: len(whole) * i // 20] for i in range(20)),
+    ):
+        path.write_bytes(content)
+        refused(path)
+    good = load_model(run / f"out.{suffix}")
+    for position in np.linspace(0, len(whole) - 1, 100).astype(int):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        path.write_bytes(damaged)
+        try:
+            found = load_model(path)
+        except (DataError, ConfigError):
+            continue
+        # What a zip archive says about times and systems does not matter.
+        equal_models(found[0], good[0])
+        assert found[1] == good[1]
+
+
+def test_missing_files_are_named(run: Path, tmp_path: Path) -> None:
+    assert "model.keras: No such file or directory; expected a model of `tff-esn central`" in refused(tmp_path)
+    assert "no such file or folder; expected a model" in refused(tmp_path / "nothing")
+    assert "No such file" in refused(tmp_path / "nothing.tflite")
+    shutil.copy(run / MODEL, tmp_path / MODEL)
+    assert "model.json: No such file or directory; expected the card" in refused(tmp_path)
+    (tmp_path / "text.txt").write_text("text")
+    assert "text.txt: no model; expected" in refused(tmp_path / "text.txt")
+
+
+def test_what_would_grow_is_refused_unread(run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.keras"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("metadata.json", "config.json", "model.weights.h5"):
+            archive.writestr(name, b" " * 100_000_000)
+    assert "metadata.json is compressed; expected" in refused(path)
+    assert "maximum recursion depth" in refused(rewritten(run / "out.keras", path, config_json=b"[" * 100_000))
+
+    def hollow(group: h5py.Group) -> None:
+        for name, shape in {"0": (2, 100_000), "1": (100_000, 100_000)}.items():
+            del group[name]
+            group.create_dataset(name, shape, "<f4", chunks=(1, 1000))
+
+    config = zipfile.ZipFile(run / MODEL).read("config.json").replace(b'"units": 20', b'"units": 100000')
+    weights = changed_weights(run, hollow)
+    assert "vars/0 are not stored as they are; expected" in refused(
+        rewritten(run / "out.keras", path, config_json=config, model_weights_h5=weights)
+    )
+
+
+def changed_weights(run: Path, change: Callable[[h5py.Group], None]) -> bytes:
+    """The weights of a run's model after a change among those of its reservoir."""
+    with zipfile.ZipFile(run / MODEL) as archive:
+        content = io.BytesIO(archive.read("model.weights.h5"))
+    with h5py.File(content, "r+") as file:
+        change(file["_layer_checkpoint_dependencies/reservoir/cell/vars"])
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda group: group.pop("2"), "no weights reservoir/cell/vars/2"),
+        (lambda group: group["2"].write_direct(np.full(20, np.nan, np.float32)), "vars/2 are not all finite"),
+    ],
+)
+def test_wrong_weights_are_refused(
+    change: Callable[[h5py.Group], None], complaint: str, run: Path, tmp_path: Path
+) -> None:
+    weights = changed_weights(run, change)
+    assert complaint in refused(rewritten(run / "out.keras", tmp_path / "out.keras", model_weights_h5=weights))
+
+
+def test_weights_in_another_file_are_refused(run: Path, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["bias"] = np.zeros(20, np.float32)
+
+    def link(group: h5py.Group) -> None:
+        del group["2"]
+        group["2"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "bias")
+
+    weights = changed_weights(run, link)
+    message = refused(rewritten(run / "out.keras", tmp_path / "out.keras", model_weights_h5=weights))
+    assert "no weights reservoir/cell/vars/2" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"colour": "red"}, "unknown key 'colour'; expected inputs, steps, classes, threshold, trained_on"),
+        ({"inputs": {"features": ["pEDA", "HR"], "colour": "red"}}, "inputs.colour = 'red'"),
+        ({"inputs": {"features": ["pEDA", "EEG"]}}, "inputs.features.1 = 'EEG'"),
+        ({"inputs": {"features": ["pEDA"]}}, "2 inputs; expected the 1 features of its card"),
+        ({"classes": ["a", "b", "c"]}, "1 output(s); expected an answer for the 3 classes of its card"),
+        ({"steps": 0}, "steps 0, threshold 0.5; expected"),
+        ({"threshold": "Infinity"}, "threshold inf; expected"),
+        ({"steps": None}, "steps = None"),
+    ],
+)
+def test_a_wrong_card_is_refused(changes: dict[str, Any], complaint: str, run: Path, tmp_path: Path) -> None:
+    card = json.dumps({**json.loads((run / CARD).read_text()), **changes})
+    shutil.copy(run / MODEL, tmp_path / MODEL)
+    (tmp_path / CARD).write_text(card)
+    with pytest.raises((DataError, ConfigError)) as caught:
+        load_model(tmp_path)
+    assert complaint in str(caught.value)
+    inside = rewritten(run / "out.keras", tmp_path / "out.keras", model_json=card.encode())
+    assert complaint in refused(inside)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"3", b"\xff"])
+def test_a_card_that_is_none_is_refused(content: bytes, run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / MODEL, tmp_path / MODEL)
+    (tmp_path / CARD).write_bytes(content)
+    assert CARD in refused(tmp_path)
+    assert CARD in refused(rewritten(run / "out.keras", tmp_path / "out.keras", model_json=content))
+
+
+def converted(step: Callable[..., dict[str, tf.Tensor]], custom: bool = False) -> bytes:
+    module = tf.Module()
+    signature = [tf.TensorSpec((1, 2), tf.float32, "features"), tf.TensorSpec((1, 20), tf.float32, "state")]
+    module.step = tf.function(step, input_signature=signature, autograph=False)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([module.step.get_concrete_function()], module)
+    if custom:
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+    return converter.convert()
+
+
+def writes_a_file(features: tf.Tensor, state: tf.Tensor) -> dict[str, tf.Tensor]:
+    tf.io.write_file("written", "by a model")
+    return {"probability": features[:, :1], "state": state}
+
+
+@pytest.mark.parametrize(
+    ("step", "complaint"),
+    [
+        (lambda features, state: {"probability": tf.exp(features), "state": state}, "operations EXP; expected only"),
+        (lambda features, state: {"answer": tf.tanh(features), "state": tf.tanh(state)}, "signatures"),
+        (lambda features, state: {"probability": tf.tanh(features), "state": tf.tanh(state)}, "no reservoir"),
+        (writes_a_file, "FlexWriteFile"),
+    ],
+)
+def test_a_foreign_step_is_refused(
+    step: Callable[..., dict[str, tf.Tensor]],
+    complaint: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = converted(step, custom=step is writes_a_file)
+    monkeypatch.setattr(export, "_converted", lambda _: content)
+    export_tflite(run, tmp_path / "out.tflite")
+    assert complaint in refused(tmp_path / "out.tflite")
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_step_that_is_not_what_its_weights_say_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained, _ = load_model(run)
+    weights, readout = trained.weights, trained.readout
+
+    def twice(features: tf.Tensor, state: tf.Tensor) -> dict[str, tf.Tensor]:
+        drive = tf.matmul(features, weights.input_kernel) + tf.matmul(state, weights.recurrent_kernel)
+        following = tf.tanh(tf.tanh(drive + weights.bias))
+        return {"probability": tf.sigmoid(tf.matmul(following, readout.kernel) + readout.bias), "state": following}
+
+    content = converted(twice)
+    monkeypatch.setattr(export, "_converted", lambda _: content)
+    export_tflite(run, tmp_path / "out.tflite")
+    assert "a state that is not a reservoir's with a readout" in refused(tmp_path / "out.tflite")
+    bare = tmp_path / "bare.tflite"
+    bare.write_bytes(content)
+    assert "no card at its end; expected a step model" in refused(bare)

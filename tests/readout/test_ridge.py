@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from tff_esn.closed_form.statistics import ridge_accuracy, ridge_statistics
+from tff_esn.config import ReservoirConfig
+from tff_esn.datasets.tables import AFFECT
+from tff_esn.errors import ConfigError
+from tff_esn.features.windows import Sequences
+from tff_esn.readout.ridge import CentredMoments
+from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("regularization", [1e-6, 1.0, 1e4])
+def test_moments_solve_scikit_learns_ridge(classes: int, regularization: float) -> None:
+    random = np.random.default_rng(0)
+    states, labels = random.normal(3, 1, (200, 10)), random.integers(0, classes, 200)
+    targets = labels if classes == 2 else np.eye(classes)[labels]
+    expected = Ridge(regularization).fit(states, targets)
+    solved = CentredMoments.of(states, labels, classes).solve(regularization)
+    np.testing.assert_allclose(solved.answers(states), expected.predict(states), atol=1e-9)
+
+    class_weight = np.arange(1.0, classes + 1)
+    weight = class_weight[labels] / class_weight[labels].mean()
+    expected = Ridge(regularization).fit(states, targets, sample_weight=weight)
+    solved = CentredMoments.of(states, labels, classes, class_weight).solve(regularization)
+    np.testing.assert_allclose(solved.answers(states), expected.predict(states), atol=1e-9)
+
+
+def by_hand(sequences: Sequences, weights: ReservoirWeights) -> tuple[np.ndarray, np.ndarray]:
+    """States step by step in float64, and the label of each."""
+    states, labels = [], []
+    for values, code in zip(sequences.values, sequences.codes):
+        state = np.zeros(weights.units)
+        for step in values:
+            new = np.tanh(
+                weights.gain * (step @ weights.input_kernel + state @ weights.recurrent_kernel) + weights.bias
+            )
+            state = (1 - weights.leaking_rate) * state + weights.leaking_rate * new
+            states.append(state)
+            labels.append(code - 1)
+    return np.array(states), np.array(labels)
+
+
+def test_statistics_of_sequences_are_those_of_their_steps_and_add_up() -> None:
+    random = np.random.default_rng(0)
+    sequences = Sequences("S2", ("a", "b"), random.normal(size=(70, 6, 2)), random.integers(1, 5, 70))
+    weights = draw_weights(ReservoirConfig(units=8, leaking_rate=0.5), 2, seed=0)
+    states, labels = by_hand(sequences, weights)
+    whole = ridge_statistics(sequences, AFFECT, weights)
+    np.testing.assert_allclose(whole.b, states.T @ states, rtol=1e-4)
+    np.testing.assert_allclose(whole.a, np.eye(4)[labels].T @ states, rtol=1e-4, atol=1e-4)
+    assert whole.samples == 420
+
+    halves = [
+        Sequences("S2", ("a", "b"), sequences.values[p], sequences.codes[p]) for p in (slice(0, 33), slice(33, 70))
+    ]
+    summed = ridge_statistics(halves[0], AFFECT, weights) + ridge_statistics(halves[1], AFFECT, weights)
+    np.testing.assert_allclose(summed.b, whole.b, rtol=1e-5)
+
+    readout = whole.solve(1e-3)
+    expected = Ridge(1e-3, fit_intercept=False).fit(states, np.eye(4)[labels])
+    np.testing.assert_allclose(readout.kernel, expected.coef_.T, rtol=1e-2, atol=1e-3)
+    right = (expected.predict(states).argmax(axis=1) == labels).mean()
+    assert ridge_accuracy(sequences, AFFECT, weights, readout) == pytest.approx(right, abs=0.01)
+
+
+def test_a_singular_matrix_is_refused() -> None:
+    sequences = Sequences("S2", ("a",), np.zeros((2, 3, 1)), np.array([1, 2]))
+    statistics = ridge_statistics(sequences, AFFECT, draw_weights(ReservoirConfig(units=4), 1, seed=0))
+    with pytest.raises(ConfigError, match="B is singular with lambda = 0"):
+        statistics.solve(0.0)

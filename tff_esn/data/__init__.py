@@ -1,1 +1,0 @@
-"""From disk to recordings, features and federated clients."""

@@ -1,0 +1,392 @@
+"""Trained models as files for others to run: Keras's own format and TensorFlow Lite's.
+
+A run's folder has `model.keras` and, beside it, the model's card, `model.json`. An exported
+model is a single file with the card inside it, as the member `model.json` of a zip archive: a
+`.keras` is such an archive, and a `.tflite` has one at its end, where TensorFlow Lite keeps the
+files that belong to a model. Other readers of either format see no difference.
+
+Nothing in a file is run to read it. Of a `.keras` its description and its arrays are read, without
+Keras; a `.tflite` is refused unless it consists of the few operations an export has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tff_esn.config import ReservoirConfig, from_mapping
+from tff_esn.deployment.keras_model import ModelCard, TrainedEsn
+from tff_esn.errors import ConfigError, DataError, TffEsnError
+from tff_esn.readout.readout import Readout
+from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.reservoir.states import carried_states
+from tff_esn.reservoir.weights import ReservoirWeights
+from tff_esn.store.files import atomic_write
+
+MODEL, CARD = "model.keras", "model.json"
+KERAS, TFLITE = ".keras", ".tflite"
+#: The operations of an exported step, all of TensorFlow Lite's built-in ones.
+OPERATIONS = {"FULLY_CONNECTED", "ADD", "MUL", "TANH", "LOGISTIC", "SOFTMAX"}
+SIGNATURE = {"inputs": ["features", "state"], "outputs": ["probability", "state"]}
+
+_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+_MEMBERS = ("metadata.json", _CONFIG, _WEIGHTS)
+_EXPECTED = {
+    KERAS: "a model of `tff-esn central` or `federate`: a run's folder, or what `tff-esn export` writes",
+    TFLITE: "a step model that `tff-esn export --format tflite` writes",
+}
+_LAYERS = [("InputLayer", None), ("Reservoir", "tff_esn>Reservoir"), ("Dense", None)]
+#: What the layers must be set to for their weights to say all about them.
+_RESERVOIR_SETTINGS = {
+    "activation": "tanh",
+    "dtype": "float32",
+    "return_sequences": False,
+    "return_state": False,
+    "go_backwards": False,
+    "stateful": False,
+    "time_major": False,
+}
+_READOUT_SETTINGS = {"dtype": "float32", "use_bias": True}
+_SHOWN_LAYERS = 6
+#: How far a step of a `.tflite` may be from the same step computed here from its weights.
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class _KerasFile:
+    """The members of a `.keras` archive that matter, as bytes."""
+
+    path: Path
+    members: Mapping[str, bytes]
+
+    @classmethod
+    def read(cls, source: Path) -> _KerasFile:
+        path = source / MODEL if source.is_dir() else source
+        with _reading(path, _EXPECTED[KERAS]), zipfile.ZipFile(path) as archive:
+            found = {info.filename: info for info in archive.infolist()}
+            for name in _MEMBERS:
+                if name not in found:
+                    raise DataError(path, f"no {name} in the archive", _EXPECTED[KERAS])
+            wanted = [found[name] for name in (*_MEMBERS, CARD) if name in found]
+            for info in wanted:
+                # Keras does not compress, so that nothing in an archive is larger than the archive.
+                if info.compress_type != zipfile.ZIP_STORED:
+                    raise DataError(path, f"{info.filename} is compressed", "an archive as Keras saves it")
+            return cls(path, {info.filename: archive.read(info) for info in wanted})
+
+    def card(self) -> ModelCard:
+        """The card inside an exported file, or beside a run's model."""
+        if CARD in self.members:
+            with _reading(self.path, f"a card, {CARD}, in it"):
+                return _parsed_card(f"{self.path}: {CARD}", self.members[CARD])
+        beside = self.path.with_name(CARD)
+        with _reading(beside, "the card that `tff-esn central` writes beside its model"):
+            return _parsed_card(str(beside), beside.read_bytes())
+
+    def trained(self) -> TrainedEsn:
+        """The weights, after checks that there is nothing to the model but them."""
+        path = self.path
+        with _reading(path, _EXPECTED[KERAS]):
+            description = json.loads(self.members[_CONFIG])
+            entries = description["config"]["layers"]
+            found = [(entry["class_name"], entry["registered_name"]) for entry in entries]
+            if description["class_name"] != "Sequential" or found != _LAYERS:
+                raise DataError(path, _described(description["class_name"], found), "one Reservoir and one Dense layer")
+            shape, reservoir, readout = (entry["config"] for entry in entries)
+            _require(path, "reservoir", reservoir, _RESERVOIR_SETTINGS)
+            _require(path, "readout", readout, _READOUT_SETTINGS)
+            settings = {field.name: reservoir[field.name] for field in fields(ReservoirConfig)}
+            config = from_mapping(ReservoirConfig, settings, str(path))
+            inputs, units, outputs = shape["batch_input_shape"][-1], config.units, readout["units"]
+            shapes = {
+                "reservoir/cell/vars/0": (inputs, units),
+                "reservoir/cell/vars/1": (units, units),
+                "reservoir/cell/vars/2": (units,),
+                "reservoir/cell/vars/3": (units,),
+                "dense/vars/0": (units, outputs),
+                "dense/vars/1": (outputs,),
+            }
+            arrays = _arrays(path, self.members[_WEIGHTS], shapes)
+            kernel, recurrent_kernel, bias, gain, readout_kernel, readout_bias = arrays
+            weights = ReservoirWeights(kernel, recurrent_kernel, bias, gain, config.leaking_rate)
+            return TrainedEsn(weights, _readout(path, readout_kernel, readout_bias, readout["activation"]))
+
+
+def load_model(source: Path) -> tuple[TrainedEsn, ModelCard]:
+    """Reads a model from a run's folder or from an exported file, without running anything in it.
+
+    Args:
+        source: A run's folder, a `.keras` file (with its card inside, or beside it as in a run's
+            folder) or an exported `.tflite` file.
+
+    Raises:
+        DataError: The file is missing, damaged or not such a model.
+        ConfigError: The card has a wrong or unknown key.
+    """
+    if source.suffix == TFLITE:
+        interpreter, card = open_tflite(source)
+        return _tflite_weights(interpreter), card
+    if source.suffix != KERAS and not source.is_dir():
+        raise DataError(source, "no model" if source.exists() else "no such file or folder", _EXPECTED[KERAS])
+    file = _KerasFile.read(source)
+    card, trained = file.card(), file.trained()
+    _check_card(file.path, card, trained)
+    return trained, card
+
+
+def export_keras(source: Path, out: Path) -> None:
+    """Writes a run's model, as it is, with its card inside.
+
+    Args:
+        source: A run's folder or a `.keras` file.
+        out: A name that ends in `.keras`.
+    """
+    _check_name(out, KERAS)
+    if source.suffix == TFLITE:
+        raise DataError(source, "a TensorFlow Lite model", _EXPECTED[KERAS])
+    _, card = load_model(source)
+    members = _KerasFile.read(source).members
+    with atomic_write(out) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in _MEMBERS:
+            archive.writestr(zipfile.ZipInfo(name), members[name])
+        _add_card(archive, card)
+
+
+def export_tflite(source: Path, out: Path) -> None:
+    """Writes one step of a model for TensorFlow Lite, with its card inside.
+
+    The step has inputs `features` `(1, n)` and `state` `(1, units)` and outputs `probability`
+    `(1, outputs)` and `state`, in float32, made of built-in operations only. A sequence begins with a
+    state of zeros; who runs the step hands each state to the next.
+
+    Args:
+        source: What `load_model` reads.
+        out: A name that ends in `.tflite`.
+    """
+    _check_name(out, TFLITE)
+    trained, card = load_model(source)
+    model = _converted(trained)
+    with atomic_write(out) as file:
+        file.write(model)
+        with zipfile.ZipFile(file, "w") as archive:
+            _add_card(archive, card)
+            # The archive's checksum is of the card alone.
+            archive.comment = hashlib.sha256(model).hexdigest().encode()
+
+
+def open_tflite(path: Path) -> tuple[Any, ModelCard]:
+    """An interpreter of an exported step, on one thread, and the model's card.
+
+    Raises:
+        DataError: The file is missing, damaged or not such a model.
+        ConfigError: The card has a wrong or unknown key.
+    """
+    with _reading(path, _EXPECTED[TFLITE]):
+        content = path.read_bytes()
+        model, card_text = _split_tflite(path, content)
+        card = _parsed_card(f"{path}: {CARD}", card_text)
+        interpreter = _interpreter(path, model)
+        trained = _tflite_weights(interpreter)
+        _check_step(path, interpreter, trained)
+    _check_card(path, card, trained)
+    return interpreter, card
+
+
+@contextmanager
+def _reading(path: Path, expected: str) -> Iterator[None]:
+    """Makes whatever goes wrong with a file one line about it."""
+    try:
+        yield
+    except TffEsnError:
+        raise
+    except OSError as error:
+        raise DataError(path, error.strerror or str(error), expected) from None
+    # A damaged or hostile file can raise almost anything, from BadZipFile to RecursionError.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(path, f"cannot be read ({reason})", expected) from None
+
+
+def _check_name(out: Path, suffix: str) -> None:
+    if out.suffix != suffix:
+        raise ConfigError(f"{out}: a name that ends in {out.suffix or 'nothing'!r}; expected {suffix!r}")
+
+
+def _add_card(archive: zipfile.ZipFile, card: ModelCard) -> None:
+    # Members without a time: the same model makes the same file.
+    archive.writestr(zipfile.ZipInfo(CARD), json.dumps(card.to_json(), indent=1))
+
+
+def _parsed_card(source: str, text: bytes) -> ModelCard:
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source}: a {type(values).__name__}; expected a model's card")
+    known = [field.name for field in fields(ModelCard)]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{source}: unknown key {key!r}; expected {', '.join(known)}")
+    return from_mapping(ModelCard, values, source)
+
+
+def _check_card(path: Path, card: ModelCard, trained: TrainedEsn) -> None:
+    outputs = trained.readout.kernel.shape[1]
+    features, classes = len(card.inputs.features), len(card.classes)
+    if features != trained.weights.inputs:
+        raise DataError(path, f"{trained.weights.inputs} inputs", f"the {features} features of its card")
+    if (1 if classes == 2 else classes) != outputs:
+        raise DataError(path, f"{outputs} output(s)", f"an answer for the {classes} classes of its card")
+    if card.steps < 1 or not np.isfinite(card.threshold):
+        raise DataError(path, f"steps {card.steps}, threshold {card.threshold}", "a card with numbers to use")
+
+
+def _described(kind: str, layers: list[tuple[str, str | None]]) -> str:
+    names = [str(registered or name) for name, registered in layers]
+    more = ", ..." if len(names) > _SHOWN_LAYERS else ""
+    return f"a {kind} model of {', '.join(names[:_SHOWN_LAYERS])}{more}"
+
+
+def _require(path: Path, layer: str, config: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    for key, value in settings.items():
+        if config[key] != value:
+            raise DataError(path, f"{layer} with {key} = {config[key]!r}", f"{key} = {value!r}")
+
+
+def _readout(path: Path, kernel: NDArray, bias: NDArray, activation: str) -> Readout | RidgeReadout:
+    if activation == "linear":
+        return RidgeReadout(kernel.astype(np.float64), bias.astype(np.float64))
+    expected = "sigmoid" if len(bias) == 1 else "softmax"
+    if activation != expected:
+        raise DataError(path, f"readout with activation {activation!r}", f"{expected!r} or 'linear'")
+    return Readout(kernel, bias)
+
+
+def _arrays(path: Path, content: bytes, shapes: Mapping[str, tuple[int, ...]]) -> list[NDArray[np.float32]]:
+    """Arrays by their names in Keras's file of weights."""
+    import h5py  # type: ignore[import-untyped]
+
+    arrays = []
+    with h5py.File(io.BytesIO(content), "r") as file:
+        for name, shape in shapes.items():
+            dataset = file
+            for part in ("_layer_checkpoint_dependencies", *name.split("/")):
+                # Links of other kinds lead out of the file.
+                if not isinstance(dataset.get(part, getlink=True), h5py.HardLink):
+                    raise DataError(path, f"no weights {name}", _EXPECTED[KERAS])
+                dataset = dataset[part]
+            if not isinstance(dataset, h5py.Dataset) or dataset.shape != shape or dataset.dtype != np.dtype("<f4"):
+                raise DataError(path, f"weights {name} are {dataset}", f"32-bit numbers of shape {shape}")
+            # As Keras writes them: whole and inside the file, which bounds their size by the file's.
+            if dataset.external or dataset.is_virtual or dataset.id.get_storage_size() != dataset.nbytes:
+                raise DataError(path, f"weights {name} are not stored as they are", "weights as Keras saves them")
+            arrays.append(dataset[()])
+            if not np.isfinite(arrays[-1]).all():
+                raise DataError(path, f"weights {name} are not all finite", "finite numbers")
+    return arrays
+
+
+def _converted(trained: TrainedEsn) -> bytes:
+    import tensorflow as tf
+
+    weights, readout = trained.weights, trained.readout
+    # The gain goes into the kernels: g (W_in u + W x) = (g W_in) u + (g W) x.
+    input_kernel, recurrent_kernel = weights.input_kernel * weights.gain, weights.recurrent_kernel * weights.gain
+    kernel, bias = readout.kernel.astype(np.float32), readout.bias.astype(np.float32)
+    rate = weights.leaking_rate
+
+    def step(features: tf.Tensor, state: tf.Tensor) -> dict[str, tf.Tensor]:
+        drive = tf.matmul(features, input_kernel) + weights.bias + tf.matmul(state, recurrent_kernel)
+        active = tf.tanh(drive)
+        following = active if rate == 1 else (1 - rate) * state + rate * active
+        answer = tf.matmul(following, kernel) + bias
+        if isinstance(readout, Readout):
+            answer = tf.sigmoid(answer) if len(bias) == 1 else tf.nn.softmax(answer)
+        return {"probability": answer, "state": following}
+
+    module = tf.Module()
+    shapes = {"features": weights.inputs, "state": weights.units}
+    signature = [tf.TensorSpec((1, size), tf.float32, name) for name, size in shapes.items()]
+    module.step = tf.function(step, input_signature=signature, autograph=False)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([module.step.get_concrete_function()], module)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    return converter.convert()
+
+
+def _split_tflite(path: Path, content: bytes) -> tuple[bytes, bytes]:
+    """The model and its card, after a check that the model is what was written."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise DataError(path, "no card at its end", _EXPECTED[TFLITE])
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+        if names != [CARD] or archive.getinfo(CARD).compress_type != zipfile.ZIP_STORED:
+            raise DataError(path, f"{', '.join(names) or 'nothing'} at its end", f"a {CARD}, not compressed")
+        model = content[: archive.getinfo(CARD).header_offset]
+        if hashlib.sha256(model).hexdigest().encode() != archive.comment:
+            raise DataError(path, "the model was changed or damaged after it was written", _EXPECTED[TFLITE])
+        return model, archive.read(CARD)
+
+
+def _interpreter(path: Path, model: bytes) -> Any:
+    import tensorflow as tf
+
+    interpreter = tf.lite.Interpreter(
+        model_content=model,
+        num_threads=1,
+        # Without XNNPACK, which announces itself on standard error and is no faster on one row.
+        experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    # Before anything is run: the interpreter can run all of TensorFlow's operations, those on files too.
+    foreign = sorted({operation["op_name"] for operation in interpreter._get_ops_details()} - OPERATIONS)
+    if foreign:
+        raise DataError(path, f"operations {', '.join(foreign)}", f"only {', '.join(sorted(OPERATIONS))}")
+    signatures = interpreter.get_signature_list()
+    if list(signatures.values()) != [SIGNATURE]:
+        raise DataError(path, f"signatures {signatures}", f"one with {SIGNATURE}")
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def _tflite_weights(interpreter: Any) -> TrainedEsn:
+    """The weights of an exported step, with the gain in its kernels."""
+    given = interpreter.get_signature_runner().get_input_details()
+    features, state = given["features"]["index"], given["state"]["index"]
+    layers: dict[str, tuple[NDArray, NDArray]] = {}
+    rate, operations = 1.0, interpreter._get_ops_details()
+    for operation in operations:
+        source, *constants = operation["inputs"]
+        if operation["op_name"] == "FULLY_CONNECTED":
+            layer = {features: "input", state: "recurrent"}.get(source, "readout")
+            kernel = interpreter.get_tensor(constants[0]).T
+            # The index of a bias that is left out is -1.
+            bias = interpreter.get_tensor(constants[1]) if constants[1] >= 0 else np.zeros(kernel.shape[1], np.float32)
+            layers[layer] = (kernel, bias)
+        elif operation["op_name"] == "MUL" and source != state:
+            rate = float(interpreter.get_tensor(constants[0]))
+    if set(layers) != {"input", "recurrent", "readout"}:
+        raise ValueError("no reservoir with a readout among its operations")
+    (input_kernel, bias), (recurrent_kernel, _) = layers["input"], layers["recurrent"]
+    weights = ReservoirWeights(input_kernel, recurrent_kernel, bias, np.ones(len(bias), np.float32), rate)
+    linear = not {"LOGISTIC", "SOFTMAX"} & {operation["op_name"] for operation in operations}
+    return TrainedEsn(weights, (RidgeReadout if linear else Readout)(*layers["readout"]))
+
+
+def _check_step(path: Path, interpreter: Any, trained: TrainedEsn) -> None:
+    """Checks by one step that a `.tflite` is the model its weights say."""
+    random, weights, readout = np.random.default_rng(0), trained.weights, trained.readout
+    features = random.normal(size=(1, weights.inputs)).astype(np.float32)
+    state = random.uniform(-1, 1, (1, weights.units)).astype(np.float32)
+    found = interpreter.get_signature_runner()(features=features, state=state)
+    (following,) = carried_states([features], weights, state)
+    answer = readout.probabilities(following) if isinstance(readout, Readout) else readout.answers(following)
+    for name, value in (("state", following), ("probability", answer)):
+        if not np.allclose(found[name].reshape(value.shape), value, atol=_TOLERANCE):
+            raise DataError(path, f"a {name} that is not a reservoir's with a readout", _EXPECTED[TFLITE])

@@ -1,0 +1,1 @@
+"""From recordings to the values that a reservoir sees."""

@@ -1,0 +1,1 @@
+"""Secure aggregation, differential privacy, and the attacks that they are for."""

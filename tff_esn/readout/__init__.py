@@ -1,0 +1,1 @@
+"""The trainable part of an Echo State Network."""

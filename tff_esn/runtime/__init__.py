@@ -1,0 +1,1 @@
+"""Where TensorFlow Federated computes: a worker of this process, or workers on other hosts."""
