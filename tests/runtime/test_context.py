@@ -120,7 +120,7 @@ def mute(tmp_path: Path) -> Path:
 
 
 def test_a_worker_that_does_not_listen_is_given_up(mute: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hidden, "_PATIENCE", 0.5)
+    monkeypatch.setattr(local_worker, "_PATIENCE", 0.5)
     with pytest.raises(RuntimeError, match="did not listen"):
         HiddenWorker(mute).address()
     assert ends(int((mute.parent / "pid").read_text()))

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tff_esn import store as module
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.store import run_folders as module
 from tff_esn.store.run_folders import Process, Run, RunInfo, RunStore, jsonable
 
 NOON = datetime(2024, 1, 2, 12, 0, 0, tzinfo=timezone.utc)
