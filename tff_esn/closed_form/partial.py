@@ -10,51 +10,55 @@ symmetric and is solved as a general system.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from tff_esn.closed_form.incfed import CORRECTED, FederatedReadout, Statistics, federate
+from pydantic.dataclasses import dataclass
+
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.closed_form.algorithm import ClosedForm
 from tff_esn.closed_form.messages import Message, columns_message
 from tff_esn.closed_form.selection import importance, mixed_units, partial_count, random_order
+from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.closed_form.statistics import RidgeStatistics
-from tff_esn.config import ClosedFormSwitches
+from tff_esn.parameters import STRICT, PositiveInt, Share
+
+if TYPE_CHECKING:
+    from tff_esn.closed_form.computations import Shapes
 
 
-def partial_incfed(
-    statistics: Statistics,
-    regularization: float,
-    alpha: float,
-    seed: int,
-    count: int | None = None,
-    switches: ClosedFormSwitches = CORRECTED,
-    dtype: type[np.floating] = np.float64,
-) -> FederatedReadout:
+@ALGORITHMS.register
+@dataclass(frozen=True, repr=False, config=STRICT)
+class PartialIncFed(ClosedForm):
     """Partial IncFed (eqs. B.14-B.17): alpha k units by importance B 1, the others by chance.
 
-    Args:
-        statistics: Of each client.
-        regularization: lambda.
+    Attributes:
         alpha: Share of important units.
-        seed: Of the random ones.
         count: k; None for (150 / |C| / 100) N_x.
-        switches: As printed or as meant.
-        dtype: Type of the values on the wire.
     """
 
-    def compress(client: str, own: RidgeStatistics) -> Message:
-        k = partial_count(len(statistics), own.units) if count is None else count
-        importances = importance(own.b[: own.units, : own.units])
-        return columns_message(own, mixed_units(importances, k, alpha, random_order(own.units, seed, client)))
+    alpha: Share = 0.5
+    count: Optional[PositiveInt] = None
 
-    return federate(statistics, compress, regularization, switches, dtype)
+    name = "partial"
+    label = "Partial IncFed"
 
+    def solve(self, statistics: Statistics) -> FederatedReadout:
+        """The readout of the masked sums."""
 
-def random_incfed(
-    statistics: Statistics,
-    regularization: float,
-    seed: int,
-    count: int | None = None,
-    switches: ClosedFormSwitches = CORRECTED,
-    dtype: type[np.floating] = np.float64,
-) -> FederatedReadout:
-    """The thesis's Random: k units by chance, eq. B.16 applied to them."""
-    return partial_incfed(statistics, regularization, 0.0, seed, count, switches, dtype)
+        def compress(client: str, own: RidgeStatistics) -> Message:
+            order = random_order(own.units, self.esn.seed, client)
+            importances = importance(own.b[: own.units, : own.units])
+            count = self._count(len(statistics), own.units)
+            return columns_message(own, mixed_units(importances, count, self.alpha, order))
+
+        return federate(statistics, compress, self.ridge, self.regularization, self.wire_type)
+
+    def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
+        """Clients mask columns, the server solves a general system."""
+        from tff_esn.closed_form.computations import build_partial
+
+        return build_partial(shapes, self.ridge_of_all(clients), self.alpha, self._count(clients, shapes.units))
+
+    def _count(self, clients: int, units: int) -> int:
+        return partial_count(clients, units) if self.count is None else self.count

@@ -1,93 +1,70 @@
 """Partial Federated Ridge Regression (De Caro et al. 2023): A whole, of B the diagonal and some units' block.
 
     I_i = sum_j B_ij^2, scaled to [0, 1]                importance of each unit         (pFedRR paper, eq. 5)
-    S = {i : I_i > 1 - tau}                             the units a client tells about
+    S = {i : I_i > 1 - tau}                             the units a client sends
     B*_c = B_c (.) (M_S + I)                            M_S: 1 between units of S       (eq. 2)
     W = (sum_c A_c) (sum_c B*_c + lambda I)^-1
-
-Also what its conclusions name as future work: a policy between importance and chance; and one that sends
-the leading eigenvectors of B instead of units.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Callable, ClassVar, Literal
 
-import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from tff_esn.closed_form.incfed import CORRECTED, FederatedReadout, Statistics, federate
-from tff_esn.closed_form.messages import Message, block_message, low_rank_message
-from tff_esn.closed_form.selection import (
-    Units,
-    mixed_units,
-    random_order,
-    random_units,
-    squared_importance,
-    threshold_units,
-)
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.closed_form.algorithm import ClosedForm
+from tff_esn.closed_form.messages import Message, block_message
+from tff_esn.closed_form.selection import Units, random_order, squared_importance, mixed_units
+from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.closed_form.statistics import RidgeStatistics
-from tff_esn.config import ClosedFormSwitches
+from tff_esn.parameters import STRICT
 
-Policy = Literal["importance", "random", "hybrid"]
+if TYPE_CHECKING:
+    from tff_esn.closed_form.computations import Shapes
+
+Threshold = Annotated[float, Field(gt=0, lt=1)]
 
 
-def pfedrr(
-    statistics: Statistics,
-    regularization: float,
-    tau: float,
-    policy: Policy = "importance",
-    seed: int = 0,
-    alpha: float = 0.5,
-    switches: ClosedFormSwitches = CORRECTED,
-    dtype: type[np.floating] = np.float64,
-) -> FederatedReadout:
-    """pFedRR: I-pFedRR, R-pFedRR or a hybrid of them, with the same number of units each.
+@ALGORITHMS.register
+@dataclass(frozen=True, repr=False, config=STRICT)
+class PFedRR(ClosedForm):
+    """I-pFedRR: a client sends the units whose scaled importance exceeds 1 - tau.
 
-    Args:
-        statistics: Of each client.
-        regularization: lambda.
-        tau: Threshold in (0, 1): units whose scaled importance exceeds 1 - tau count.
-        policy: `importance` takes those units, `random` as many by chance, `hybrid` as many, a share of
-            them by importance and the others by chance.
-        seed: Of the random units.
-        alpha: The hybrid's share of important units.
-        switches: As printed or as meant.
-        dtype: Type of the values on the wire.
+    Attributes:
+        tau: Threshold in (0, 1).
+        last_unit: `kept`, or `dropped`: as printed, the set of units ends before the last one.
     """
 
-    def compress(client: str, own: RidgeStatistics) -> Message:
-        return block_message(own, _units(own, tau, policy, random_order(own.units, seed, client), alpha, switches))
+    tau: Threshold = 0.5
+    last_unit: Literal["kept", "dropped"] = "kept"
 
-    return federate(statistics, compress, regularization, switches, dtype)
+    name = "pfedrr"
+    label = "pFedRR"
 
+    @property
+    def important_share(self) -> float:
+        """Of the selected units, the share that is chosen by importance; the others are drawn by chance."""
+        return 1.0
 
-def _units(
-    own: RidgeStatistics, tau: float, policy: Policy, order: Units, alpha: float, switches: ClosedFormSwitches
-) -> Units:
-    b = own.b[: own.units, : own.units]
-    important = threshold_units(b, tau, switches.last_unit)
-    if policy == "importance":
-        return important
-    if policy == "random":
-        return random_units(order, len(important))
-    return mixed_units(squared_importance(b, switches.last_unit), len(important), alpha, order)
+    def units(self, client: str, own: RidgeStatistics) -> Units:
+        """The units that a client sends: as many as the threshold selects."""
+        importances = squared_importance(own.b[: own.units, : own.units], self.last_unit)
+        count = int((importances > 1 - self.tau).sum())
+        return mixed_units(importances, count, self.important_share, random_order(own.units, self.esn.seed, client))
 
+    def solve(self, statistics: Statistics) -> FederatedReadout:
+        """The readout of the sums of blocks."""
 
-def low_rank(
-    statistics: Statistics,
-    regularization: float,
-    rank: int,
-    switches: ClosedFormSwitches = CORRECTED,
-    dtype: type[np.floating] = np.float64,
-) -> FederatedReadout:
-    """Each client sends the `rank` leading eigenvectors of its B, A, and the diagonal they leave."""
-    return federate(statistics, lambda _, own: low_rank_message(own, rank), regularization, switches, dtype)
+        def compress(client: str, own: RidgeStatistics) -> Message:
+            return block_message(own, self.units(client, own))
 
+        return federate(statistics, compress, self.ridge, self.regularization, self.wire_type)
 
-def rank_of_same_size(units: int, selected: int) -> int:
-    """The rank whose message is as long as pFedRR's of `selected` units, at least 1.
+    def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
+        """Clients send blocks, the server rebuilds and solves."""
+        from tff_esn.closed_form.computations import build_pfedrr
 
-    >>> rank_of_same_size(1000, 500)
-    124
-    """
-    return max(1, selected * (selected - 1) // 2 // (units + 1))
+        return build_pfedrr(shapes, self.ridge_of_all(clients), self.tau, self.important_share, self.last_unit)

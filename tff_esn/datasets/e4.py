@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.datasets.recording import Recording, Signal
-from tff_esn.datasets.wesad import CODES
+from tff_esn.datasets.recording import CODES, Recording, Signal
+from tff_esn.datasets.study import STUDIES, StudyFolder
+from tff_esn.datasets.wesad import WesadStudy
 from tff_esn.errors import DataError
 
 SENSORS = {"ACC": 3, "BVP": 1, "EDA": 1, "TEMP": 1}
@@ -176,38 +177,50 @@ def _e4_folders(root: Path) -> Mapping[str, Path]:
     return folders
 
 
-@dataclass(frozen=True)
-class E4Study:
-    """A folder of E4 folders, one a subject, and a CSV of labelled intervals."""
+@STUDIES.register
+class E4Study(StudyFolder):
+    """A folder of E4 folders, one a subject, and a CSV of labelled intervals, by default `labels.csv` in it."""
 
-    root: Path
-    labels: Path
-    name = "E4"
+    name = "e4"
+    holds = "E4 folders (S2/EDA.csv, ...) with a labels.csv"
+
+    @classmethod
+    def recognize(cls, root: Path, labels: Path | None) -> E4Study | None:
+        """E4 folders, those beside WESAD's pickles only if their labels are named."""
+        if labels is None and WesadStudy(root).subjects:
+            return None
+        study = cls(root, labels or root / "labels.csv")
+        return study if study.subjects else None
 
     @property
     def subjects(self) -> tuple[str, ...]:
         """Subjects, named after their folders."""
         return tuple(sorted(_e4_folders(self.root), key=lambda subject: (len(subject), subject)))
 
+    @property
+    def intervals(self) -> Path:
+        """The CSV of labelled intervals."""
+        return self.labels or self.root / "labels.csv"
+
     def files(self, subject: str) -> tuple[Path, ...]:
         """The files that a subject's recording is read from."""
         folder = _e4_folders(self.root)[subject]
-        return (*(folder / f"{sensor}.csv" for sensor in SENSORS), self.labels)
+        return (*(folder / f"{sensor}.csv" for sensor in SENSORS), self.intervals)
 
     def read(self, subject: str) -> Recording:
         """Reads one subject and its intervals."""
         folder = _e4_folders(self.root)[subject]
         start, signals = read_e4_folder(folder)
-        intervals = read_label_intervals(self.labels)
+        intervals = read_label_intervals(self.intervals)
         known = set(self.subjects)
         for interval in intervals:
             if interval.subject not in known:
                 raise DataError(
-                    f"{self.labels}:{interval.line}",
+                    f"{self.intervals}:{interval.line}",
                     f"subject {interval.subject!r}",
                     f"one of the folders in {self.root}: {', '.join(sorted(known))}",
                 )
         duration = min(signal.duration for signal in signals.values())
         own = [interval for interval in intervals if interval.subject == subject]
-        codes = codes_from_intervals(self.labels, own, start, duration)
+        codes = codes_from_intervals(self.intervals, own, start, duration)
         return Recording(subject, signals, Signal(codes, CODE_RATE), folder)

@@ -19,13 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
+from tff_esn.datasets.study import STUDIES, StudyFolder
 from tff_esn.datasets.tables import ACTIVITY, FeatureTable
 from tff_esn.errors import ConfigError, DataError
 
@@ -118,9 +119,42 @@ def sensor_file(kind: Kind, sensor: Sensor) -> str:
     return f"{'Phones' if kind == 'phones' else 'Watch'}_{sensor}.csv"
 
 
-def is_hhar(root: Path) -> bool:
-    """Whether `root` looks like the release: it holds at least one of its files."""
-    return any((root / sensor_file(kind, sensor)).is_file() for kind in MODELS for sensor in SENSORS)
+@STUDIES.register
+class HharStudy(StudyFolder):
+    """The release's folder: at least one of its files."""
+
+    name = "hhar"
+    holds = "HHAR's CSV files (Phones_accelerometer.csv, ...)"
+    tasks = (ACTIVITY,)
+    features = ("channels",)
+    devices = ("phones", "watches")
+    growing_split = "hhar-5-2-2"
+
+    @classmethod
+    def recognize(cls, root: Path, labels: Path | None) -> HharStudy | None:
+        """Any of the release's files."""
+        found = any((root / sensor_file(kind, sensor)).is_file() for kind in MODELS for sensor in SENSORS)
+        return cls(root) if found else None
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The release's users; a folder that lacks some says so when it is read."""
+        return USERS
+
+    def files(self, subject: str) -> tuple[Path, ...]:
+        """The files that are there, each of which holds all users."""
+        return tuple(path for kind in MODELS for path in _paths(self.root, kind) if path.is_file())
+
+    def tables(self, recipe: Any) -> dict[str, FeatureTable]:
+        """Every user's channels, z-scored."""
+        return read_hhar(
+            self.root,
+            kind=recipe.device,
+            models=recipe.models,
+            rate=recipe.rate,
+            tolerance=recipe.tolerance,
+            max_gap=recipe.max_gap,
+        )
 
 
 def read_hhar(

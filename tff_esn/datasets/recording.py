@@ -12,6 +12,20 @@ from numpy.typing import NDArray
 from tff_esn.errors import DataError
 
 
+#: What a protocol code stands for; the codes are WESAD's.
+BASELINE, STRESS_CODE = 1, 2
+CODES = {
+    0: "transient",
+    BASELINE: "baseline",
+    STRESS_CODE: "stress",
+    3: "amusement",
+    4: "meditation",
+    5: "reading",
+    6: "reading",
+    7: "reading",
+}
+
+
 @dataclass(frozen=True)
 class Signal:
     """Evenly sampled values: `(samples,)` or `(samples, axes)` at `rate` Hz."""

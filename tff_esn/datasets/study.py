@@ -2,59 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.datasets.e4 import E4Study
-from tff_esn.datasets.recording import Recording, Signal
-from tff_esn.datasets.wesad import BASELINE, CODES, STRESS_CODE, WesadStudy
+from tff_esn.datasets.recording import BASELINE, CODES, STRESS_CODE, Recording, Signal
+from tff_esn.datasets.tables import AFFECT, STRESS, FeatureTable, Task
 from tff_esn.errors import DataError
+from tff_esn.registry import Registry
 
 
-class Study(Protocol):
-    """Recordings on disk, one a subject. A study of one's own has the same."""
+@dataclass(frozen=True)
+class StudyFolder:
+    """A study as it lies on disk; one of one's own is a subclass, registered with `STUDIES.register`.
+
+    Attributes:
+        root: Its folder.
+        labels: CSV of labelled intervals, for kinds that have one.
+    """
+
+    root: Path
+    labels: Path | None = None
+
+    name: ClassVar[str]
+    #: What a folder of this kind holds, for messages.
+    holds: ClassVar[str]
+    #: What can be predicted, the usual task first.
+    tasks: ClassVar[tuple[Task, ...]] = (STRESS, AFFECT)
+    #: Recipes of features that fit, the usual one first.
+    features: ClassVar[tuple[str, ...]] = ("corrected", "thesis", "channels")
+    #: Devices of its raw channels.
+    devices: ClassVar[tuple[str, ...]] = ("wrist",)
+    #: The documents' split with 25-100 % subsets, for its own subjects.
+    growing_split: ClassVar[str] = "wesad-9-3-3"
+
+    @classmethod
+    @abstractmethod
+    def recognize(cls, root: Path, labels: Path | None) -> StudyFolder | None:
+        """The study in a folder, if it is of this kind."""
 
     @property
-    def name(self) -> str:
-        """What kind of study it is."""
-
-    @property
-    def root(self) -> Path:
-        """Its folder."""
-
-    @property
+    @abstractmethod
     def subjects(self) -> tuple[str, ...]:
         """Names of the subjects, in order."""
 
+    @abstractmethod
     def files(self, subject: str) -> tuple[Path, ...]:
-        """What a subject's recording is read from: their content is part of the cache's keys."""
+        """What a subject is read from: their content is part of the cache's keys."""
 
     def read(self, subject: str) -> Recording:
-        """Reads one subject."""
+        """Reads one subject's recording."""
+        raise DataError(self.root, f"a study of kind {self.name}, which has no recordings", self.holds)
+
+    def tables(self, recipe: Any) -> Mapping[str, FeatureTable] | None:
+        """All subjects' tables, of a study that is read in one pass; None for one that is read subject by subject."""
+        return None
 
 
-def open_study(root: Path, labels: Path | None = None) -> WesadStudy | E4Study:
-    """Recognises WESAD's pickles or a folder of E4 folders, in that order.
+STUDIES: Registry[type[StudyFolder]] = Registry("studies", ["tff_esn.datasets"])
+
+
+def open_study(root: Path, labels: Path | None = None) -> StudyFolder:
+    """The study in a folder, of whatever kind.
 
     Args:
         root: The study's folder.
-        labels: CSV of labelled intervals; asks for the E4 folders even beside pickles.
+        labels: CSV of labelled intervals; asks for a kind that has one, even beside WESAD's pickles.
     """
+    holds = "; ".join(kind.holds for kind in STUDIES.items().values())
     if not root.is_dir():
-        raise DataError(root, "no such folder", "a folder with WESAD subjects (S2/S2.pkl, ...) or E4 folders")
-    if labels is None and WesadStudy(root).subjects:
-        return WesadStudy(root)
-    study = E4Study(root, labels or root / "labels.csv")
-    if study.subjects:
-        return study
-    raise DataError(root, "no recording", "WESAD subjects (S2/S2.pkl, ...) or E4 folders (S2/EDA.csv, ...)")
+        raise DataError(root, "no such folder", f"a study: {holds}")
+    kinds = STUDIES.items().values()
+    found = next((study for kind in kinds if (study := kind.recognize(root, labels)) is not None), None)
+    if found is not None:
+        return found
+    above = root.resolve().parent
+    if any(kind.recognize(above, labels) is not None for kind in kinds):
+        raise DataError(root, "a subject's folder, not a study's", f"the study: {above}")
+    raise DataError(root, "no recording", f"a study: {holds}")
 
 
-def chosen_subjects(study: Study, subjects: Sequence[str] | None) -> tuple[str, ...]:
+def chosen_subjects(study: StudyFolder, subjects: Sequence[str] | None) -> tuple[str, ...]:
     """The study's subjects, or those asked for after a check that they exist."""
     available = study.subjects
     unknown = [subject for subject in subjects or () if subject not in available]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.datasets.recording import Recording, Signal
+from tff_esn.datasets.study import STUDIES, StudyFolder
 from tff_esn.errors import DataError
 
 WRIST_RATES = {"ACC": 32, "BVP": 64, "EDA": 4, "TEMP": 4}
 CHEST_RATES = {"ACC": 700, "ECG": 700, "EMG": 700, "EDA": 700, "Temp": 700, "Resp": 700}
 LABEL_RATE = 700
-BASELINE, STRESS_CODE = 1, 2
-CODES = {
-    0: "transient",
-    BASELINE: "baseline",
-    STRESS_CODE: "stress",
-    3: "amusement",
-    4: "meditation",
-    5: "reading",
-    6: "reading",
-    7: "reading",
-}
 _DEVICES = {"wrist": WRIST_RATES, "chest": CHEST_RATES}
 
 
@@ -137,12 +126,19 @@ def read_wesad_subject(path: Path) -> Recording:
     return Recording(path.stem, signals, Signal(codes, LABEL_RATE), path)
 
 
-@dataclass(frozen=True)
-class WesadStudy:
+@STUDIES.register
+class WesadStudy(StudyFolder):
     """A folder of WESAD subjects, `SX/SX.pkl` each."""
 
-    root: Path
-    name = "WESAD"
+    name = "wesad"
+    holds = "WESAD subjects (S2/S2.pkl, ...)"
+    devices = ("chest", "wrist")
+
+    @classmethod
+    def recognize(cls, root: Path, labels: Path | None) -> WesadStudy | None:
+        """Pickles, unless labels ask for the E4 folders beside them."""
+        study = cls(root)
+        return study if labels is None and study.subjects else None
 
     @property
     def subjects(self) -> tuple[str, ...]:

@@ -8,19 +8,23 @@ and in `windows.py` the windows and their running normalisation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 from scipy.ndimage import median_filter
 
-from tff_esn.config import FEATURES, ExtractionConfig
-from tff_esn.datasets.recording import Recording, Signal
+from tff_esn.datasets.recording import BASELINE, CODES, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.study import find_defects
 from tff_esn.datasets.tables import FeatureTable
-from tff_esn.datasets.wesad import BASELINE, CODES, STRESS_CODE
 from tff_esn.errors import DataError
+from tff_esn.parameters import STRICT, PositiveFloat
 
+Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
+FEATURES: tuple[Feature, ...] = get_args(Feature)
 #: Intervals between beats, in seconds, that a heart can have.
 PLAUSIBLE_INTERVAL = (0.3, 2.0)
 #: A plausible interval differs by at most this share from the median of so many intervals up to it.
@@ -29,7 +33,38 @@ USUAL_DEVIATION, USUAL_BEATS = 0.3, 11
 MIN_DIFFERENCES = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
+class ExtractionConfig:
+    """How EDA and BVP become the four features of thesis chapter 5.
+
+    Attributes:
+        eda_rate: Sampling rate NeuroKit is told for the 4 Hz EDA: its default of
+            1000 Hz, as the thesis left it, or the true one.
+        hrv_window: Length of the sliding window of HRV, in `hrv_window_unit`.
+        hrv_window_unit: The thesis multiplies by 64 "to consider a timing of
+            seconds" but counts heart beats: 25 stands for 1600 beats. Or seconds.
+        hrv_unit: SDSD in samples of the 64 Hz signal (the thesis: NeuroKit's default
+            rate makes them look like milliseconds) or in milliseconds.
+        beats: `all` intervals between beats count (the thesis), or only `plausible` ones:
+            0.3 to 2 s long, within 30 % of the usual interval, with no gap inside.
+        alignment: `stretch` resamples each feature to the length of the shortest,
+            whatever time it covers (the thesis); `clock` reads each at the same moment.
+        step_rate: Steps a second under `clock`.
+        max_gap: Longest gap in a signal, in seconds, that is bridged; the beats in it
+            do not count. 0 refuses signals with gaps (the thesis).
+    """
+
+    eda_rate: Literal["neurokit_default", "true"]
+    hrv_window_unit: Literal["64_beats", "seconds"]
+    hrv_unit: Literal["samples", "milliseconds"]
+    beats: Literal["all", "plausible"]
+    alignment: Literal["stretch", "clock"]
+    hrv_window: PositiveFloat = 25.0
+    step_rate: PositiveFloat = 1.0
+    max_gap: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+@plain_dataclass(frozen=True)
 class Series:
     """Values with the moment, in seconds, at which each is known."""
 
@@ -37,7 +72,7 @@ class Series:
     values: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@plain_dataclass(frozen=True)
 class SubjectFeatures:
     """What is extracted from one recording.
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.config import ChannelConfig, ExtractionConfig, HharConfig
-from tff_esn.datasets.recording import Recording
-from tff_esn.datasets.study import Study, chosen_subjects
+from tff_esn.datasets.study import StudyFolder, chosen_subjects
 from tff_esn.datasets.tables import FeatureTable
-from tff_esn.errors import TffEsnError
-from tff_esn.features.extraction import SubjectFeatures, extract
+from tff_esn.errors import ConfigError, TffEsnError
+from tff_esn.features.recipe import FeatureRecipe, table_arrays
 from tff_esn.parallel import map_unordered
 from tff_esn.store.cache import Cache, fingerprint
+from tff_esn.store.run_folders import jsonable
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a recipe's result changes.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 
 
 class BadSubjectsError(TffEsnError):
@@ -31,68 +29,6 @@ class BadSubjectsError(TffEsnError):
     def __init__(self, errors: Mapping[str, TffEsnError]) -> None:
         super().__init__("\n".join(str(error) for error in errors.values()))
         self.errors = dict(errors)
-
-
-def _table_arrays(table: FeatureTable) -> dict[str, NDArray]:
-    return {"names": np.array(table.names), "values": table.values, "codes": table.codes, "breaks": table.breaks}
-
-
-def _table(subject: str, arrays: Mapping[str, NDArray]) -> FeatureTable:
-    names = tuple(arrays["names"].tolist())
-    return FeatureTable(subject, names, arrays["values"], arrays["codes"], arrays["breaks"])
-
-
-@dataclass(frozen=True)
-class FeatureRecipe:
-    """The features of thesis chapter 5."""
-
-    config: ExtractionConfig
-    kind = "features"
-
-    def make(self, recording: Recording) -> dict[str, NDArray]:
-        """Computes a subject's features, as arrays to keep."""
-        features = extract(recording, self.config)
-        extracted = {f"extracted {name}": values for name, values in features.extracted.items()}
-        return {**extracted, "code_counts": features.code_counts, **_table_arrays(features.table)}
-
-    def restore(self, subject: str, arrays: Mapping[str, NDArray]) -> SubjectFeatures:
-        """A subject's features from the arrays kept."""
-        table = _table(subject, arrays)
-        extracted = {name: arrays[f"extracted {name}"] for name in table.names}
-        return SubjectFeatures(extracted, arrays["code_counts"], table)
-
-
-@dataclass(frozen=True)
-class ChannelRecipe:
-    """The raw channels of the other papers."""
-
-    config: ChannelConfig
-    kind = "channels"
-
-    def make(self, recording: Recording) -> dict[str, NDArray]:
-        """Computes a subject's channels, as arrays to keep."""
-        from tff_esn.features.channels import channel_table
-
-        return _table_arrays(channel_table(recording, self.config))
-
-    def restore(self, subject: str, arrays: Mapping[str, NDArray]) -> FeatureTable:
-        """A subject's channels from the arrays kept."""
-        return _table(subject, arrays)
-
-
-@dataclass(frozen=True)
-class HharRecipe:
-    """Accelerometer and gyroscope of HHAR's users."""
-
-    config: HharConfig
-    kind = "hhar"
-
-    def restore(self, subject: str, arrays: Mapping[str, NDArray]) -> FeatureTable:
-        """A user's channels from the arrays kept."""
-        return _table(subject, arrays)
-
-
-Recipe = Union[FeatureRecipe, ChannelRecipe]
 
 
 @dataclass(frozen=True)
@@ -106,7 +42,7 @@ class Preparation:
         cached: Subjects that were ready before.
     """
 
-    recipe: Recipe | HharRecipe
+    recipe: FeatureRecipe
     cache: Cache
     keys: Mapping[str, str]
     remake: Callable[[str], Mapping[str, NDArray]]
@@ -120,17 +56,21 @@ class Preparation:
 
     def load(self, subject: str) -> Any:
         """What the recipe makes of a subject."""
-        arrays = self.cache.load(self.recipe.kind, self.keys[subject])
+        arrays = self.cache.load(self.recipe.name, self.keys[subject])
         return self.recipe.restore(subject, self.remake(subject) if arrays is None else arrays)
 
     def load_all(self) -> dict[str, Any]:
         """Every subject's result."""
         return {subject: self.load(subject) for subject in self.subjects}
 
+    def table(self, subject: str) -> FeatureTable:
+        """A subject's table, for a data set."""
+        return self.recipe.table(self.load(subject))
+
 
 def prepare(
-    study: Study,
-    recipe: Recipe,
+    study: StudyFolder,
+    recipe: FeatureRecipe,
     *,
     subjects: Sequence[str] | None = None,
     cache: Cache | None = None,
@@ -142,7 +82,10 @@ def prepare(
     A subject with a defect never costs the work on the others: they are finished and
     kept before `BadSubjectsError` is raised, or, with `skip_bad`, returned without it.
     """
+    check_recipe(study, recipe)
     cache = cache or Cache()
+    if type(study).tables is not StudyFolder.tables:
+        return _prepare_at_once(study, recipe, cache)
     chosen = chosen_subjects(study, subjects)
     errors: dict[str, TffEsnError] = {}
     keys: dict[str, str] = {}
@@ -151,7 +94,7 @@ def prepare(
             keys[subject] = _key(study, recipe, cache, subject)
         except TffEsnError as error:
             errors[subject] = error
-    cached = tuple(subject for subject, key in keys.items() if cache.path(recipe.kind, key).is_file())
+    cached = tuple(subject for subject, key in keys.items() if cache.path(recipe.name, key).is_file())
     missing = [subject for subject in keys if subject not in cached]
     remake = partial(_prepare_subject, study, recipe, cache, keys)
     work = partial(_prepare_and_keep, study, recipe, cache, keys)
@@ -164,50 +107,56 @@ def prepare(
     return Preparation(recipe, cache, ready, remake, errors, cached)
 
 
-def subject_keys(study: Study, recipe: Recipe, cache: Cache) -> dict[str, str]:
-    """Where each subject's result is, or will be, kept."""
-    return {subject: _key(study, recipe, cache, subject) for subject in study.subjects}
+def check_recipe(study: StudyFolder, recipe: FeatureRecipe) -> None:
+    """Refuses a recipe, or a device of its, that does not fit the study."""
+    if recipe.name not in study.features:
+        raise ConfigError(
+            f"features {recipe.name!r} of a study of kind {study.name}; expected {' or '.join(study.features)}"
+        )
+    device = getattr(recipe, "device", None)
+    if device is not None and device not in study.devices:
+        raise ConfigError(f"device {device!r} of a study of kind {study.name}; expected {' or '.join(study.devices)}")
 
 
-def _key(study: Study, recipe: Recipe, cache: Cache, subject: str) -> str:
-    return _fingerprint(recipe, cache.content_digest(study.files(subject)), subject)
+def content_key(study: StudyFolder, recipe: FeatureRecipe, cache: Cache) -> str:
+    """A name for what a recipe makes of a study, known before any of it is prepared."""
+    return fingerprint(sorted((subject, _key(study, recipe, cache, subject)) for subject in study.subjects))
 
 
-def _fingerprint(recipe: Recipe | HharRecipe, content: str, subject: str) -> str:
+def _key(study: StudyFolder, recipe: FeatureRecipe, cache: Cache, subject: str) -> str:
     versions = [version_of(name) for name in ("neurokit2", "numpy", "scipy")]
-    return fingerprint([recipe.kind, RECIPE_VERSION, asdict(recipe.config), content, subject, versions])
+    content = cache.content_digest(study.files(subject))
+    return fingerprint(jsonable([recipe.name, RECIPE_VERSION, recipe.table_key, content, subject, versions]))
 
 
 def _prepare_subject(
-    study: Study, recipe: Recipe, cache: Cache, keys: Mapping[str, str], subject: str
+    study: StudyFolder, recipe: FeatureRecipe, cache: Cache, keys: Mapping[str, str], subject: str
 ) -> dict[str, NDArray]:
     arrays = recipe.make(study.read(subject))
-    cache.store(recipe.kind, keys[subject], arrays)
+    cache.store(recipe.name, keys[subject], arrays)
     return arrays
 
 
-def _prepare_and_keep(study: Study, recipe: Recipe, cache: Cache, keys: Mapping[str, str], subject: str) -> None:
+def _prepare_and_keep(
+    study: StudyFolder, recipe: FeatureRecipe, cache: Cache, keys: Mapping[str, str], subject: str
+) -> None:
     # Nothing is returned: a chest subject's arrays would travel from process to process for nothing.
     _prepare_subject(study, recipe, cache, keys, subject)
 
 
-def prepare_hhar(root: Path, config: HharConfig, cache: Cache | None = None) -> Preparation:
-    """Prepares HHAR's users, all in one pass over the files, unless they are in the cache."""
-    from tff_esn.datasets.hhar import SENSORS, read_hhar, sensor_file
-
-    cache = cache or Cache()
-    recipe = HharRecipe(config)
-    content = cache.content_digest([root / sensor_file(config.kind, sensor) for sensor in SENSORS])
+def _prepare_at_once(study: StudyFolder, recipe: FeatureRecipe, cache: Cache) -> Preparation:
+    """Prepares a study that is read in one pass over its files, unless its subjects are in the cache."""
+    index_key = _key(study, recipe, cache, "")
 
     def make() -> dict[str, dict[str, NDArray]]:
-        made = {user: _table_arrays(table) for user, table in read_hhar(root, **asdict(config)).items()}
-        for user, arrays in made.items():
-            cache.store(recipe.kind, _fingerprint(recipe, content, user), arrays)
+        made = {name: table_arrays(table) for name, table in (study.tables(recipe) or {}).items()}
+        for name, arrays in made.items():
+            cache.store(recipe.name, _key(study, recipe, cache, name), arrays)
         # Last, so that an index means that everyone in it is there.
-        cache.store(recipe.kind, _fingerprint(recipe, content, ""), {"users": np.array(list(made))})
+        cache.store(recipe.name, index_key, {"subjects": np.array(list(made))})
         return made
 
-    index = cache.load(recipe.kind, _fingerprint(recipe, content, ""))
-    users = tuple(make()) if index is None else tuple(index["users"].tolist())
-    keys = {user: _fingerprint(recipe, content, user) for user in users}
-    return Preparation(recipe, cache, keys, lambda user: make()[user], cached=() if index is None else users)
+    index = cache.load(recipe.name, index_key)
+    subjects = tuple(make()) if index is None else tuple(index["subjects"].tolist())
+    keys = {name: _key(study, recipe, cache, name) for name in subjects}
+    return Preparation(recipe, cache, keys, lambda name: make()[name], cached=() if index is None else subjects)

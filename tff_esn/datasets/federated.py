@@ -1,0 +1,303 @@
+"""The one data set that all algorithms take: clients with labelled sequences of feature values.
+
+A client is a subject of a study, or whoever else keeps its data to itself. Its sequences are read by a reservoir each
+from a zero state. Labels say which states count as samples: one label a sequence makes a sample of its last state, a
+label for each step makes samples of all its states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tff_esn.datasets.splits import ClientSplit, checked
+from tff_esn.datasets.tables import Task
+from tff_esn.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+#: Label of a step or sequence that does not count.
+UNLABELLED = -1
+Arrays = Union[NDArray, tuple[NDArray, ...]]
+
+
+@dataclass(frozen=True)
+class LabelledSequences:
+    """A client's sequences.
+
+    Attributes:
+        values: `(n, steps, features)`, or an array `(steps_i, features)` for each sequence if their lengths differ. May
+            be a strided view, such as overlapping windows.
+        labels: `(n,)`, the class of each sequence; or the class of each step, `(n, steps)` or an array `(steps_i,)`
+            for each sequence. Negative where a sequence or step does not count.
+        static: `(samples, features)`, what models without a reservoir see of each sample; None for its step's values.
+    """
+
+    values: Arrays
+    labels: Arrays
+    static: NDArray | None = None
+
+    @property
+    def per_step(self) -> bool:
+        """Whether each step has a label."""
+        return isinstance(self.labels, tuple) or self.labels.ndim == 2
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def steps(self) -> int | None:
+        """Steps of every sequence; None if they differ."""
+        return None if isinstance(self.values, tuple) else self.values.shape[1]
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which labels, in order, are those of samples."""
+        return self._flat_labels >= 0
+
+    @cached_property
+    def sample_labels(self) -> NDArray[np.int64]:
+        """`(samples,)`, the class of each sample."""
+        return self._flat_labels[self.counted]
+
+    @cached_property
+    def sample_features(self) -> NDArray:
+        """`(samples, features)`, what models without a reservoir see of each sample."""
+        if self.static is not None:
+            return self.static[self.counted]
+        if not self.per_step:
+            last = [own[-1] for own in self.values] if isinstance(self.values, tuple) else self.values[:, -1]
+            return np.asarray(last)[self.counted]
+        steps = self.values if isinstance(self.values, tuple) else [self.values.reshape(-1, self.values.shape[-1])]
+        return np.concatenate(steps)[self.counted]
+
+    @cached_property
+    def _flat_labels(self) -> NDArray[np.int64]:
+        parts = self.labels if isinstance(self.labels, tuple) else (self.labels.reshape(-1),)
+        return np.concatenate(parts).astype(np.int64) if len(parts) else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class FederatedDataset:
+    """Clients, what is to be predicted of them, and who trains, validates and tests.
+
+    Attributes:
+        sequences: By client.
+        task: What is predicted: its classes.
+        features: Names of the feature values.
+        partition: Train, validation and test clients.
+        recipe: How the features were made of recordings, for a model to make them again; None for arrays.
+    """
+
+    sequences: Mapping[str, LabelledSequences]
+    task: Task
+    features: tuple[str, ...]
+    partition: ClientSplit
+    recipe: Any = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, tuple[Any, Any]],
+        *,
+        classes: Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        partition: ClientSplit | None = None,
+    ) -> FederatedDataset:
+        """A data set of plain arrays.
+
+        >>> data = FederatedDataset.from_arrays({"a": (np.zeros((5, 20, 3)), ["calm", "stressed", "calm", "calm", "stressed"])})
+        >>> data.classes, data.inputs
+        (('calm', 'stressed'), 3)
+
+        Args:
+            arrays: By client, values and labels. Values: one sequence `(steps, features)`, equal ones
+                `(n, steps, features)`, or a list of sequences of any lengths. Labels: one for each sequence, or one for
+                each step; numbers or names, -1 for what does not count.
+            classes: Names of the classes; None for the labels that occur, in their order.
+            features: Names of the feature values.
+            partition: Train, validation and test clients; None for all to train.
+        """
+        if not arrays:
+            raise ConfigError("no client; expected at least one")
+        parsed = {str(client): _parsed(str(client), *pair) for client, pair in arrays.items()}
+        found = {label for _, labels in parsed.values() for own in labels for label in np.unique(own).tolist()}
+        found -= {UNLABELLED}
+        if classes is None:
+            occurring = sorted(found, key=lambda label: (isinstance(label, str), label))
+            names, index = tuple(map(str, occurring)), {label: i for i, label in enumerate(occurring)}
+        else:
+            names = tuple(classes)
+            index = {label: names.index(label) if label in names else label for label in found}
+            unknown = [label for label, place in index.items() if place not in range(len(names))]
+            if unknown:
+                raise ConfigError(f"label {unknown[0]!r}; expected one of {', '.join(names)}, its number from 0, or -1")
+        if len(names) < 2:
+            raise ConfigError(f"classes {', '.join(names) or 'none'}; expected at least two")
+        widths = {client: values[0].shape[-1] if len(values) else 0 for client, (values, _) in parsed.items()}
+        width = next((own for own in widths.values() if own), 0)
+        for client, own in widths.items():
+            if own not in (0, width):
+                raise DataError(client, f"{own} feature values a step", f"{width}, as the others have")
+        columns = tuple(features or (f"x{i}" for i in range(width)))
+        if len(columns) != width:
+            raise ConfigError(f"features {', '.join(columns)}; expected names for {width}")
+        sequences = {
+            client: _labelled(values, labels, index, arrays[client]) for client, (values, labels) in parsed.items()
+        }
+        task = Task("labels", names, {i: i for i in range(len(names))})
+        everyone = (
+            ClientSplit(tuple(sequences)) if partition is None else checked(partition, tuple(sequences), "partition")
+        )
+        return cls(sequences, task, columns, everyone)
+
+    @classmethod
+    def from_client_data(
+        cls, clients: tff.simulation.datasets.ClientData, *, classes: Sequence[str] | None = None
+    ) -> FederatedDataset:
+        """A data set of TFF's client data, whose elements are pairs of a sequence (or a vector) and its label."""
+        arrays = {}
+        for client in clients.client_ids:
+            pairs = list(clients.create_tf_dataset_for_client(client).as_numpy_iterator())
+            if pairs and not (isinstance(pairs[0], tuple) and len(pairs[0]) == 2):
+                raise DataError(
+                    client, f"elements of type {type(pairs[0]).__name__}", "pairs of a sequence and its label"
+                )
+            values = [np.atleast_2d(values) for values, _ in pairs]
+            arrays[client] = (
+                values,
+                [np.ravel(label) if np.size(label) > 1 else np.ravel(label)[0] for _, label in pairs],
+            )
+        return cls.from_arrays(arrays, classes=classes)
+
+    def to_client_data(self) -> tff.simulation.datasets.ClientData:
+        """TFF's client data: each element a sequence `(steps, features)` and its label or its steps' labels."""
+        import tensorflow as tf
+        import tensorflow_federated as tff
+
+        def examples(client: str) -> tf.data.Dataset:
+            own = self.sequences[client]
+            spec = (
+                tf.TensorSpec((own.steps, self.inputs), tf.float32),
+                tf.TensorSpec((own.steps,) if own.per_step else (), tf.int32),
+            )
+            pairs = [(np.asarray(x, np.float32), np.asarray(y, np.int32)) for x, y in zip(own.values, own.labels)]
+            return tf.data.Dataset.from_generator(lambda: iter(pairs), output_signature=spec)
+
+        return tff.simulation.datasets.ClientData.from_clients_and_tf_fn(list(self.sequences), examples)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients."""
+        return tuple(self.sequences)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self.task.classes
+
+    @property
+    def inputs(self) -> int:
+        """Number of feature values a step."""
+        return len(self.features)
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sequences)
+
+    def __getitem__(self, client: str) -> LabelledSequences:
+        return self.sequences[client]
+
+    def split(
+        self, test: Sequence[str], validation: Sequence[str] = (), train: Sequence[str] | None = None
+    ) -> tuple[FederatedDataset, ...]:
+        """The training clients and the test clients as data sets, with validation clients between them if named.
+
+        Args:
+            test: Test clients.
+            validation: Validation clients.
+            train: Training clients; None for all others.
+        """
+        others = tuple(client for client in self.sequences if client not in (*test, *validation))
+        parts = ClientSplit(others if train is None else tuple(train), tuple(validation), tuple(test))
+        checked(parts, self.clients, "the split")
+        named = (parts.train, parts.validation, parts.test) if validation else (parts.train, parts.test)
+        return tuple(replace(self.of(clients), partition=ClientSplit(tuple(clients))) for clients in named)
+
+    def partitioned(self, partition: ClientSplit) -> FederatedDataset:
+        """The same clients with other roles."""
+        return replace(self, partition=checked(partition, self.clients, "the split"))
+
+    def of(self, clients: Sequence[str]) -> FederatedDataset:
+        """Some of the clients; the partition stays whole."""
+        return replace(self, sequences={client: self.sequences[client] for client in clients})
+
+    def part(self, name: str) -> FederatedDataset:
+        """The clients of a part of the partition: `train`, `validation`, `test`, `design` or `discriminator`."""
+        return self.of(getattr(self.partition, name))
+
+    def labels(self) -> NDArray[np.int64]:
+        """The classes of all samples, client after client."""
+        return np.concatenate([own.sample_labels for own in self.sequences.values()])
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.labels(), minlength=len(self.classes))
+        held = ", ".join(f"{name} {count}" for name, count in zip(self.classes, counts))
+        return f"FederatedDataset({len(self)} clients, {self.inputs} features, {counts.sum()} samples: {held})"
+
+
+def _parsed(client: str, values: Any, labels: Any) -> tuple[list[NDArray], list[NDArray]]:
+    """Sequences `(steps, features)`, and for each its label or those of its steps as an array."""
+    if isinstance(values, np.ndarray) or not isinstance(values, (list, tuple)):
+        array = np.asarray(values)
+        if array.ndim not in (2, 3):
+            raise DataError(client, f"values of shape {array.shape}", "(steps, features) or (n, steps, features)")
+        sequences = [array] if array.ndim == 2 else list(array)
+        per_sequence: list[Any] = [np.asarray(labels)] if array.ndim == 2 else list(np.asarray(labels))
+    else:
+        sequences, per_sequence = [np.asarray(own) for own in values], list(labels)
+    if len(per_sequence) != len(sequences):
+        raise DataError(client, f"{len(per_sequence)} labels of {len(sequences)} sequences", "labels for each")
+    for number, (own, label) in enumerate(zip(sequences, per_sequence)):
+        if own.ndim != 2 or not len(own) or own.dtype.kind not in "biuf":
+            raise DataError(
+                client, f"sequence {number} is {own.dtype} {own.shape}", "numbers of shape (steps, features)"
+            )
+        if np.ndim(label) and np.shape(label) != (len(own),):
+            raise DataError(client, f"labels of shape {np.shape(label)} for sequence {number}", f"one, or {len(own)}")
+        if not np.isfinite(own).all():
+            raise DataError(client, f"values of sequence {number} are not finite", "finite numbers")
+    return sequences, [np.asarray(label) for label in per_sequence]
+
+
+def _labelled(
+    values: Sequence[NDArray], labels: Sequence[NDArray], index: Mapping[Any, int], given: tuple[Any, Any]
+) -> LabelledSequences:
+    def numbered(label: NDArray) -> NDArray[np.int64]:
+        return np.array([index.get(own, UNLABELLED) for own in label.reshape(-1).tolist()], np.int64)
+
+    equal = len({len(own) for own in values}) == 1
+    sequences: Arrays = tuple(values)
+    if equal:
+        sequences = given[0] if isinstance(given[0], np.ndarray) and given[0].ndim == 3 else np.stack(values)
+    if all(not label.ndim for label in labels):
+        return LabelledSequences(
+            sequences, np.concatenate([numbered(label) for label in labels]) if labels else np.empty(0, np.int64)
+        )
+    steps = tuple(np.broadcast_to(numbered(label), (len(own),)) for own, label in zip(values, labels))
+    return LabelledSequences(sequences, np.stack(steps) if equal else steps)
+
+
+def balanced_weights(labels: ArrayLike, classes: int) -> tuple[float, ...]:
+    """Weights under which each class counts alike, n / (classes * n_class), as scikit-learn's `balanced`; 0 if absent."""
+    counts = np.bincount(np.asarray(labels), minlength=classes)
+    present = np.count_nonzero(counts)
+    return tuple(float(counts.sum() / (present * count)) if count else 0.0 for count in counts)

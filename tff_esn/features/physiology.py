@@ -1,0 +1,120 @@
+"""The features of thesis chapter 5 as a data set: what the recipes `thesis` and `corrected` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
+from tff_esn.datasets.recording import Recording
+from tff_esn.datasets.splits import ClientSplit
+from tff_esn.datasets.tables import FeatureTable, Task
+from tff_esn.errors import ConfigError
+from tff_esn.features.extraction import ExtractionConfig, Feature, SubjectFeatures, extract, standardize
+from tff_esn.features.recipe import FeatureRecipe, table_arrays, table_from
+from tff_esn.features.windows import WindowConfig, normalized_windows
+from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
+
+
+@dataclass(frozen=True, repr=False, config=STRICT)
+class PhysiologicalFeatures(FeatureRecipe):
+    """Phasic and tonic EDA, heart rate and its variability of the wrist, standardised on the subject's baseline.
+
+    Attributes:
+        columns: The features, out of pEDA, tEDA, HR and HRV.
+        hrv_window: Sliding window of HRV: x 64 heart beats under `thesis`, seconds under `corrected`.
+        reading: `window`: reset the state for each window, whose last step is a sample. `carried`: keep the state
+            through the recording, each step of which is a sample.
+        steps: Length of a window; stride 1.
+    """
+
+    columns: tuple[Feature, ...] = ("pEDA",)
+    hrv_window: PositiveFloat = 25.0
+    reading: Literal["window", "carried"] = "window"
+    steps: PositiveInt = 20
+
+    signals: ClassVar[tuple[str, ...]] = ("wrist/EDA", "wrist/BVP")
+    switches: ClassVar[ExtractionConfig]
+    normalization: ClassVar[Literal["divide_by_mean", "zscore", "none"]]
+    scope: ClassVar[Literal["study", "subject"]]
+
+    @property
+    def extraction(self) -> ExtractionConfig:
+        """From recordings to tables."""
+        return replace(self.switches, hrv_window=self.hrv_window)
+
+    @property
+    def windows(self) -> WindowConfig:
+        """From tables to windows."""
+        return WindowConfig(self.normalization, self.scope, self.steps)
+
+    @property
+    def table_key(self) -> Any:
+        """The extraction's settings."""
+        return self.extraction
+
+    def make(self, recording: Recording) -> dict[str, NDArray]:
+        """Computes a subject's features, as arrays to keep."""
+        features = extract(recording, self.extraction)
+        extracted = {f"extracted {name}": values for name, values in features.extracted.items()}
+        return {**extracted, "code_counts": features.code_counts, **table_arrays(features.table)}
+
+    def restore(self, subject: str, arrays: Mapping[str, NDArray]) -> SubjectFeatures:
+        """A subject's features of the arrays kept."""
+        table = table_from(subject, arrays)
+        extracted = {name: arrays[f"extracted {name}"] for name in table.names}
+        return SubjectFeatures(extracted, arrays["code_counts"], table)
+
+    def table(self, prepared: SubjectFeatures) -> FeatureTable:
+        """The features, standardised on the subject's baseline."""
+        return standardize(prepared.table)
+
+    def dataset(self, tables: Sequence[FeatureTable], task: Task, partition: ClientSplit) -> FederatedDataset:
+        """Windows of normalised features, or whole recordings."""
+        return windowed_dataset(tables, task, partition, self.windows, self.columns, self.reading, self)
+
+
+def windowed_dataset(
+    tables: Sequence[FeatureTable],
+    task: Task,
+    partition: ClientSplit,
+    windows: WindowConfig,
+    columns: Sequence[str] | None = None,
+    reading: str = "window",
+    recipe: FeatureRecipe | None = None,
+) -> FederatedDataset:
+    """A data set of any tables.
+
+    When the state is carried, the input at a step is what the last step of its window is if the running normalisation
+    stays inside the subject; if it runs through the windows of the whole study, it is the table's own value.
+
+    Args:
+        tables: One for each subject, in the order in which normalisation may run through them.
+        task: The class of each code.
+        partition: Train, validation and test subjects.
+        windows: Their length and normalisation.
+        columns: Features; None for all.
+        reading: As in `PhysiologicalFeatures`.
+        recipe: How the tables were made.
+    """
+    if reading not in ("window", "carried"):
+        raise ConfigError(f"reading = {reading!r}; expected window or carried")
+    names = tuple(columns or tables[0].names)
+    sequences = {}
+    for subject, own in normalized_windows(tables, windows).items():
+        table = next(one for one in tables if one.subject == subject)
+        chosen, labels = own.select(names), task.labels(own.codes)
+        static = table.values[own.last_steps][:, [table.names.index(name) for name in names]]
+        if reading == "window":
+            sequences[subject] = LabelledSequences(chosen.values, labels, static)
+            continue
+        series = chosen.values[:, -1] if windows.scope == "subject" else static
+        cuts = np.flatnonzero(np.isin(own.last_steps, table.breaks))
+        pieces = tuple(np.split(series, cuts[cuts > 0]))
+        sequences[subject] = LabelledSequences(pieces, tuple(np.split(labels, cuts[cuts > 0])), static)
+    return FederatedDataset(sequences, task, names, partition, recipe)

@@ -1,0 +1,160 @@
+"""Parameters: frozen dataclasses that are checked when they are made, and told of by their docstrings.
+
+One declaration serves the constructor, TOML keys, options of the command line and their help: the line of an attribute
+in the section `Attributes` of a docstring is its help.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tomli
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from tff_esn.errors import ConfigError
+from tff_esn.registry import expected
+
+#: Of every dataclass of parameters: an unknown one is an error.
+STRICT = ConfigDict(extra="forbid")
+_T = TypeVar("_T")
+_P = TypeVar("_P", bound="Parameters")
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveInt = Annotated[int, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Parameters:
+    """Base of dataclasses of parameters, with scikit-learn's `get_params` and `set_params`."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All parameters by name; with `deep` those of nested ones too, as `esn__units`."""
+        params = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        nested_ones = {name: value for name, value in params.items() if deep and isinstance(value, Parameters)}
+        for name, value in nested_ones.items():
+            params.update({f"{name}__{key}": own for key, own in value.get_params().items()})
+        return params
+
+    def set_params(self: _P, **params: Any) -> _P:
+        """Changes parameters in place, as scikit-learn does, and returns the object."""
+        changed = self.replaced({name.replace("__", "."): value for name, value in params.items()})
+        self.__dict__.update(changed.__dict__)
+        return self
+
+    def replaced(self: _P, changes: Mapping[str, Any]) -> _P:
+        """A copy with some parameters changed, nested ones by dotted names."""
+        own: dict[str, Any] = {}
+        inside: dict[str, dict[str, Any]] = {}
+        for name, value in changes.items():
+            head, _, rest = name.partition(".")
+            if head not in help_of(type(self)):
+                raise ConfigError(
+                    f"{type(self).__name__} has no parameter {head!r}; {expected(head, help_of(type(self)))}"
+                )
+            if rest:
+                inside.setdefault(head, {})[rest] = value
+            else:
+                own[head] = value
+        for name, nested_changes in inside.items():
+            own[name] = own.get(name, getattr(self, name)).replaced(nested_changes)
+        return replace(self, **own)  # type: ignore[type-var]
+
+    def __sklearn_clone__(self: _P) -> _P:
+        return replace(self)  # type: ignore[type-var]
+
+    def __repr__(self) -> str:
+        given = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)  # type: ignore[arg-type]
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+@cache
+def help_of(kind: type) -> dict[str, str]:
+    """Of a dataclass, each field with what the docstrings of the class and its bases say about it."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        texts.update(_attributes(inspect.cleandoc(base.__doc__ or "")))
+    return {field.name: texts.get(field.name, "") for field in fields(kind)}  # type: ignore[arg-type]
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """The section `Attributes` of a docstring, each attribute's lines joined."""
+    section = re.search(r"^Attributes:\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
+    entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^     .*\n?)*)", section.group(1) if section else "", re.MULTILINE)
+    return {name: " ".join(lines.split()) for name, lines in entries}
+
+
+def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
+    """Builds a dataclass, or says in one line which key has which wrong value."""
+    try:
+        return TypeAdapter(kind).validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        # Of a setting with several types, the names of the types are not part of its own.
+        keys = [
+            str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "function-", "ClientSplit"))
+        ]
+        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            raise ConfigError(f"{source}: no setting {'.'.join(keys)!r}; {_nearest(kind, keys)}") from None
+        hint = ""
+        if first["type"] == "literal_error" and isinstance(first["input"], str):
+            known = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
+            hint = f" ({expected(first['input'], known)})" if known else ""
+        raise ConfigError(f"{source}: {'.'.join(keys)} = {first['input']!r}: {first['msg']}{hint}") from None
+
+
+def _nearest(kind: Any, keys: list[str]) -> str:
+    for key in keys[:-1]:
+        kind = next((field.type for field in fields(kind) if field.name == key), None) if is_dataclass(kind) else None
+    return (
+        expected(keys[-1], help_of(kind)) if is_dataclass(kind) and isinstance(kind, type) else "expected a known one"
+    )
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted paths as nested tables.
+
+    >>> nested({"esn.units": 50, "ridge": 1.0})
+    {'esn': {'units': 50}, 'ridge': 1.0}
+    """
+    tables: dict[str, Any] = {}
+    for name, value in settings.items():
+        *path, key = name.split(".")
+        table = tables
+        for part in path:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"{name}: {part} = {table!r} already; expected one of the two")
+        table[key] = value
+    return tables
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables, later ones over earlier ones."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+            result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Reads a TOML file, or says in one line what keeps it from being read."""
+    try:
+        return tomli.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; expected a TOML file") from None
+    # Numbers may be too long and tables too deep.
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: {' '.join(str(error).split())}; expected a TOML file") from None

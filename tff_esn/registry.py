@@ -1,0 +1,103 @@
+"""What can be chosen by name: algorithms, studies, feature recipes, attacks, defences, metrics.
+
+An object enters itself, in its own file, with the decorator `register`; nobody else lists its name. Modules of the
+package that hold such objects are imported when a name is first looked up, and so are those of other packages that
+declare the entry point `tff_esn.<kind>`, for instance in their pyproject.toml:
+
+    [project.entry-points."tff_esn.algorithms"]
+    fedsparse = "my_package.fedsparse"
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module, metadata
+from typing import Any, Generic, TypeVar
+
+from tff_esn.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Objects of one kind by name.
+
+    Args:
+        kind: What they are, in the plural and as in the entry point: `algorithms`.
+        packages: Packages or modules of ours that register some.
+    """
+
+    def __init__(self, kind: str, packages: Iterable[str]) -> None:
+        self.kind, self._packages = kind, tuple(packages)
+        self._found: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, entry: T) -> T:
+        """Enters an object that has a `name`; to be used as a decorator."""
+        name = entry.name  # type: ignore[attr-defined]
+        known = self._found.get(name)
+        if known is not None and _origin(known) != _origin(entry):
+            raise ConfigError(f"{self.kind}: {name!r} of {_origin(entry)} is taken by {_origin(known)}")
+        self._found[name] = entry
+        return entry
+
+    def __getitem__(self, name: str) -> T:
+        """The object of a name; an unknown one is an error that suggests the nearest."""
+        if name not in self._found:
+            self._load()
+        if name not in self._found:
+            raise ConfigError(f"no {self.kind.rstrip('s')} {name!r}; {expected(name, self._found)}")
+        return self._found[name]
+
+    def items(self) -> Mapping[str, T]:
+        """All objects by name, in the order of their names."""
+        self._load()
+        return dict(sorted(self._found.items()))
+
+    def names(self) -> tuple[str, ...]:
+        """All names."""
+        return tuple(self.items())
+
+    def create(self, given: Any, source: str) -> Any:
+        """An object of a registered class: given as itself, by its name, or as a table with its `name`."""
+        from tff_esn.parameters import from_mapping
+
+        if isinstance(given, str):
+            return self[given]()  # type: ignore[operator]
+        if isinstance(given, Mapping):
+            values = dict(given)
+            if "name" not in values:
+                raise ConfigError(
+                    f"{source}: no name among {', '.join(values) or 'nothing'}; expected one of {', '.join(self.names())}"
+                )
+            return from_mapping(self[values.pop("name")], values, source)  # type: ignore[arg-type]
+        return given
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        for name in self._packages:
+            module = import_module(name)
+            for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
+                import_module(f"{name}.{found.name}")
+        for point in metadata.entry_points(group=f"tff_esn.{self.kind}") if hasattr(metadata, "EntryPoints") else ():
+            point.load()
+
+
+def expected(name: str, known: Iterable[str]) -> str:
+    """What was expected instead of an unknown name: the nearest one if there is one, and all of them.
+
+    >>> expected("fedavgg", ["fedavg", "fedcurv"])
+    "did you mean 'fedavg'? Expected one of fedavg, fedcurv"
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
+    return f"{hint} one of {', '.join(names)}"
+
+
+def _origin(entry: Any) -> str:
+    return f"{getattr(entry, '__module__', type(entry).__module__)}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
