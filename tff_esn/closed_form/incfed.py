@@ -27,7 +27,7 @@ from tff_esn.console import log
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.privacy.secure_aggregation import SecureSum, secure_sum
-from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.readout import Readout
 
 Statistics = Mapping[str, RidgeStatistics]
 Compress = Callable[[str, RidgeStatistics], Message]
@@ -46,7 +46,7 @@ class FederatedReadout:
         left_out: Clients whose message could not be used, and why.
     """
 
-    readout: RidgeReadout
+    readout: Readout
     bytes_up: Mapping[str, int]
     bytes_down: int
     units: Mapping[str, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Received:
     left_out: Mapping[str, str]
 
 
-def central(statistics: Statistics, regularization: float) -> RidgeReadout:
+def central(statistics: Statistics, regularization: float) -> Readout:
     """Ridge regression of everyone's data (IncFed paper, eq. 3)."""
     return reduce(add, statistics.values()).solve(regularization)
 
@@ -199,7 +199,7 @@ def check_one_reservoir(reservoirs: Mapping[str, str]) -> None:
 
 def solved(
     received: Received, regularization: float, switches: ClosedFormSwitches = CORRECTED, symmetric: bool = True
-) -> RidgeReadout:
+) -> Readout:
     """The readout of the server's sums."""
     if switches.regularization == "per_client":
         regularization *= len(received.clients)
@@ -207,7 +207,7 @@ def solved(
         return solved_readout(received.a, received.b, received.bias, regularization)
     if received.bias:
         raise ConfigError("a readout bias with masked columns of B; expected no bias, appendix B has none")
-    return RidgeReadout(solve_general(received.a, received.b, regularization).T, np.zeros(len(received.a)))
+    return Readout(solve_general(received.a, received.b, regularization).T, np.zeros(len(received.a)), "linear")
 
 
 def averaged_readouts(
@@ -228,13 +228,13 @@ def averaged_readouts(
     sent = {}
     for client, own in local.items():
         readout = own.solve(regularization)
-        kernel = np.vstack((readout.kernel, readout.bias)) if own.bias else readout.kernel
-        sent[client] = readout_message(kernel.T, own.samples, own.reservoir, own.bias).encode(dtype)
+        weights = readout.weights if own.bias else readout.kernel
+        sent[client] = readout_message(weights.T, own.samples, own.reservoir, own.bias).encode(dtype)
     mean: NDArray = np.zeros(())
     for message in map(Message.decode, sent.values()):
         weight = message.samples / total if switches.averaging == "N_c/N" else 1 / message.samples
         mean = mean + weight * message.values[0]
     bias = next(iter(local.values())).bias
-    readout = RidgeReadout(mean[:, :-1].T, mean[:, -1]) if bias else RidgeReadout(mean.T, np.zeros(len(mean)))
+    readout = Readout.from_weights(mean.T, "linear") if bias else Readout(mean.T, np.zeros(len(mean)), "linear")
     sizes = {client: len(data) for client, data in sent.items()}
     return FederatedReadout(readout, sizes, next(iter(sizes.values())))
