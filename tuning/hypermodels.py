@@ -40,7 +40,6 @@ from tff_esn.features.preparation import Preparation
 from tff_esn.features.windows import Sequences, chunks
 from tff_esn.metrics import METRICS, score
 from tff_esn.readout.readout import Readout, initial_readout
-from tff_esn.readout.ridge import RidgeReadout
 from tff_esn.readout.training import fit_readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.store.cache import Cache, Shared
@@ -96,12 +95,14 @@ class GradientHyperModel(keras_tuner.HyperModel):
         train = Examples.concatenate([states[subject] for subject in inputs.split.train])
         validation = Examples.concatenate([states[subject] for subject in inputs.split.validation])
         epochs = options.get("epochs", config.readout.epochs) - options.get("initial_epoch", 0)
-        start = Readout(*model.get_layer("readout").get_weights())
+        layer = model.get_layer("readout")
+        kernel, bias = layer.get_weights()
+        start = Readout(kernel, bias, layer.activation.__name__)
         readout = fit_readout(
             train.values, train.labels, 2, replace(config.readout, epochs=max(epochs, 1)), self.seed, start
         )
-        model.get_layer("readout").set_weights([readout.kernel, readout.bias])
-        scores = score(validation.labels, readout.probabilities(validation.values))
+        layer.set_weights([readout.kernel, readout.bias])
+        scores = score(validation.labels, readout.outputs(validation.values))
         metrics = {metric: float(getattr(scores, metric)) for metric in METRICS}
         _checkpoint(model, metrics, options.get("callbacks", []))
         return metrics
@@ -164,7 +165,7 @@ class RidgeHyperModel(keras_tuner.HyperModel):
         """The Keras model of a trial, its readout not yet solved."""
         config = self.config(hp)
         classes = len(self.task.classes)
-        unsolved = RidgeReadout(np.zeros((config.reservoir.units, classes)), np.zeros(classes))
+        unsolved = Readout(np.zeros((config.reservoir.units, classes)), np.zeros(classes), "linear")
         return keras_model(TrainedEsn(self._weights(config), unsolved), None)
 
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:

@@ -13,7 +13,6 @@ from tff_esn.datasets.study import open_study
 from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError
 from tff_esn.features.inputs import ModelInputs, model_inputs, prepared_features
-from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.store.cache import Cache
 
@@ -76,8 +75,7 @@ def test_every_model_is_assessed_and_the_keras_model_is_the_same_one(
         series = windows if reading == "window" else windows[None, :, -1]
         answers = keras_model(trained, None).predict(series, verbose=0)[:, 0]
         states = own.states(trained.weights)["S4"].values[:50]
-        readout = trained.readout
-        expected = readout.probabilities(states) if isinstance(readout, Readout) else readout.answers(states)
+        expected = trained.readout.outputs(states)
         # The Keras model answers at a sequence's end.
         np.testing.assert_allclose(answers, expected if reading == "window" else expected[-1:], atol=1e-4)
 

@@ -15,6 +15,6 @@ def test_reservoirpys_ridge(bias: bool) -> None:
     states, targets = random.normal(size=(300, 12)) + 0.5, np.eye(3)[random.integers(0, 3, 300)]
     peer = Ridge(ridge=0.1, fit_bias=bias)
     peer.fit(states, targets)
-    ours = RidgeStatistics.of(states, targets, bias=bias).solve(0.1).answers(states)
+    ours = RidgeStatistics.of(states, targets, bias=bias).solve(0.1).outputs(states)
     theirs = states @ peer.Wout + peer.bias
     assert np.abs(ours - theirs).max() <= 1e-9 * np.abs(theirs).max()

@@ -118,9 +118,9 @@ def test_incfed_is_the_centralised_ridge_for_any_partition(
     expected = Ridge(ridge, fit_intercept=bias, solver="cholesky").fit(
         states, np.eye(4)[labels], sample_weight=sample_weight
     )
-    answers, wanted = federated.answers(states), expected.predict(states)
+    answers, wanted = federated.outputs(states), expected.predict(states)
     assert np.abs(answers - wanted).max() <= 1e-9 * np.abs(wanted).max()
-    alone = central({"all": ridge_statistics(whole, AFFECT, WEIGHTS, **options)}, ridge).answers(states)
+    alone = central({"all": ridge_statistics(whole, AFFECT, WEIGHTS, **options)}, ridge).outputs(states)
     assert np.abs(answers - alone).max() <= 1e-9 * np.abs(alone).max()
 
 
@@ -154,7 +154,7 @@ def test_the_confusions_count_every_step_for_every_readout() -> None:
     states, labels = by_hand(whole, WEIGHTS)
     for readout, found in zip(readouts, ridge_confusions(whole, AFFECT, WEIGHTS, readouts)):
         expected = np.zeros((4, 4), int)
-        np.add.at(expected, (labels, readout.answers(states).argmax(axis=1)), 1)
+        np.add.at(expected, (labels, readout.outputs(states).argmax(axis=1)), 1)
         assert found.sum() == 280
         assert np.abs(found - expected).sum() <= 2  # steps on the edge between two answers
 

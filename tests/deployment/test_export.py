@@ -20,7 +20,6 @@ from tff_esn.deployment.export import CARD, MODEL, export_keras, export_tflite, 
 from tff_esn.deployment.keras_model import ModelCard, TrainedEsn, keras_model, model_card
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.readout.readout import Readout
-from tff_esn.readout.ridge import RidgeReadout
 from tff_esn.reservoir.layer import Reservoir
 from tff_esn.reservoir.weights import draw_weights
 
@@ -31,10 +30,10 @@ def random_model(inputs: int = 2, outputs: int = 1, linear: bool = False, **sett
     config = {"units": 20, "leaking_rate": 0.3, "bias_scaling": 0.2, "spectral_radius": 0.9, **settings}
     weights = draw_weights(ReservoirConfig(**config), inputs, seed=1)
     random = np.random.default_rng(2)
-    kernel, bias = random.normal(size=(weights.units, outputs)), random.normal(size=outputs)
+    kernel, bias = (random.normal(size=size).astype(np.float32) for size in ((weights.units, outputs), outputs))
     if linear:
-        return TrainedEsn(weights, RidgeReadout(*(part.astype(np.float32).astype(float) for part in (kernel, bias))))
-    return TrainedEsn(weights, Readout(kernel.astype(np.float32), bias.astype(np.float32)))
+        return TrainedEsn(weights, Readout(kernel.astype(np.float64), bias.astype(np.float64), "linear"))
+    return TrainedEsn(weights, Readout(kernel, bias, "sigmoid" if outputs == 1 else "softmax"))
 
 
 def with_gain(trained: TrainedEsn) -> TrainedEsn:
@@ -69,7 +68,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def equal_models(one: TrainedEsn, other: TrainedEsn) -> None:
-    assert type(one.readout) is type(other.readout)
+    assert one.readout.activation == other.readout.activation
     for name in ("input_kernel", "recurrent_kernel", "bias", "gain"):
         np.testing.assert_array_equal(getattr(one.weights, name), getattr(other.weights, name))
     for name in ("kernel", "bias"):

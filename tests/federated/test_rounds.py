@@ -172,7 +172,7 @@ def test_a_client_with_a_single_class_or_none_is_refused(tmp_path: Path) -> None
 def test_each_part_is_scored_on_all_its_subjects(study: FederatedStudy) -> None:
     config, random = small_config(), np.random.default_rng(0)
     examples = study.inputs.states(study.reservoir(config, SEED))
-    readout = Readout(random.normal(size=(UNITS, 1)).astype(np.float32), np.ones(1, np.float32))
+    readout = Readout(random.normal(size=(UNITS, 1)).astype(np.float32), np.ones(1, np.float32), "sigmoid")
     split = study.inputs.split
     evaluator = Evaluator(examples, split)
     found = evaluator(readout)
@@ -180,7 +180,7 @@ def test_each_part_is_scored_on_all_its_subjects(study: FederatedStudy) -> None:
     for part, subjects in (("train", split.train), ("validation", split.validation), ("test", split.test)):
         labels = np.concatenate([examples[subject].labels for subject in subjects])
         states = np.concatenate([examples[subject].values for subject in subjects])
-        assert found[part] == score(labels, readout.probabilities(states))
+        assert found[part] == score(labels, readout.outputs(states))
         np.testing.assert_array_equal(evaluator.labels(part), labels)
     everyone = replace(split, train=split.subjects, validation=(), test=())
     assert Evaluator(examples, everyone).parts == ("train",)

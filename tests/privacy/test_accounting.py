@@ -144,7 +144,7 @@ def test_shares_of_noise_add_up_and_more_noise_is_less_accurate() -> None:
     exact, right = RidgeStatistics.of(states, np.eye(4)[labels]), []
     for deviation in (0.0, 30.0, 3000.0):
         readout = private_readout(noisy(exact, deviation, 1, 0, "S2"), 1.0, deviation)
-        right.append((readout.answers(states).argmax(axis=1) == labels).mean())
+        right.append((readout.outputs(states).argmax(axis=1) == labels).mean())
     assert right[0] > 0.95
     assert right[0] >= right[1] > right[2]
     assert right[2] < 0.5

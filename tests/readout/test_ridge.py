@@ -21,13 +21,13 @@ def test_moments_solve_scikit_learns_ridge(classes: int, regularization: float) 
     targets = labels if classes == 2 else np.eye(classes)[labels]
     expected = Ridge(regularization).fit(states, targets)
     solved = CentredMoments.of(states, labels, classes).solve(regularization)
-    np.testing.assert_allclose(solved.answers(states), expected.predict(states), atol=1e-9)
+    np.testing.assert_allclose(solved.outputs(states), expected.predict(states), atol=1e-9)
 
     class_weight = np.arange(1.0, classes + 1)
     weight = class_weight[labels] / class_weight[labels].mean()
     expected = Ridge(regularization).fit(states, targets, sample_weight=weight)
     solved = CentredMoments.of(states, labels, classes, class_weight).solve(regularization)
-    np.testing.assert_allclose(solved.answers(states), expected.predict(states), atol=1e-9)
+    np.testing.assert_allclose(solved.outputs(states), expected.predict(states), atol=1e-9)
 
 
 def by_hand(sequences: Sequences, weights: ReservoirWeights) -> tuple[np.ndarray, np.ndarray]:

@@ -88,21 +88,21 @@ def assess_esn(
         threshold = 0.5
         if choose_threshold:
             trial = fit_readout(train.values, train.labels, data.classes, readout_config, seed)
-            threshold = best_threshold(validation.labels, trial.probabilities(validation.values))
+            threshold = best_threshold(validation.labels, trial.outputs(validation.values))
         readout = fit_readout(design.values, design.labels, data.classes, readout_config, seed)
         name = "ESN, time order" if order == "time" else "ESN, shuffled"
-        yield data.outcome(name, seed, readout.probabilities, threshold), TrainedEsn(weights, readout)
+        yield data.outcome(name, seed, readout.outputs, threshold), TrainedEsn(weights, readout)
 
     ridge, answers = _choose_ridge(train, validation, data.classes, config)
     threshold = best_threshold(validation.labels, answers) if choose_threshold else 0.5
     solved = CentredMoments.of(design.values, design.labels, data.classes, config.readout.class_weight).solve(ridge)
-    yield data.outcome("ESN, ridge", seed, solved.answers, threshold), TrainedEsn(weights, solved)
+    yield data.outcome("ESN, ridge", seed, solved.outputs, threshold), TrainedEsn(weights, solved)
 
 
 def _choose_ridge(train: Examples, validation: Examples, classes: int, config: CentralConfig) -> tuple[float, NDArray]:
     """The regularisation with the best AUROC on the validation set, and its answers there."""
     moments = CentredMoments.of(train.values, train.labels, classes, config.readout.class_weight)
-    answers = {ridge: moments.solve(ridge).answers(validation.values) for ridge in config.ridge}
+    answers = {ridge: moments.solve(ridge).outputs(validation.values) for ridge in config.ridge}
     best = max(answers, key=lambda ridge: score(validation.labels, answers[ridge]).auroc)
     return best, answers[best]
 

@@ -18,7 +18,7 @@ from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.console import progress
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS, settled_method
-from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.store.cache import fingerprint
 from tff_esn.store.client_files import write_examples
@@ -56,7 +56,7 @@ def solve_with_tff(clients: Clients, config: ClosedFormConfig, seed: int, folder
 
 def tff_readout(
     clients: Clients, config: ClosedFormConfig, method: MethodConfig, percent: int, seed: int, folder: Path
-) -> tuple[ReservoirWeights, RidgeReadout]:
+) -> tuple[ReservoirWeights, Readout]:
     """The reservoir and the readout of a method, computed by TFF."""
     train, task, method = clients.part(percent).train, clients.task, settled_method(method, config.preset)
     weights = draw_weights(method.reservoir, clients.inputs, seed)
@@ -74,7 +74,7 @@ def tff_readout(
             weights.input_kernel, weights.recurrent_kernel, adapted["bias"], adapted["gain"], weights.leaking_rate
         )
     kernel = np.asarray(_solved(shapes, config, method, reservoir, data), np.float64)
-    return weights, RidgeReadout(kernel.T, np.zeros(len(kernel)))
+    return weights, Readout(kernel.T, np.zeros(len(kernel)), "linear")
 
 
 def _solved(

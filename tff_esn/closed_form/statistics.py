@@ -17,7 +17,7 @@ from tff_esn.closed_form.solver import solve_symmetric
 from tff_esn.datasets.tables import Task
 from tff_esn.errors import ConfigError
 from tff_esn.features.windows import Sequences
-from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.moments import TargetSequences, answer_counts, second_moments
 from tff_esn.reservoir.weights import ReservoirWeights
 
@@ -111,15 +111,15 @@ class RidgeStatistics:
                 "unit i of the other, and their sum means nothing; expected one reservoir for all clients"
             )
 
-    def solve(self, regularization: float) -> RidgeReadout:
+    def solve(self, regularization: float) -> Readout:
         """W = A (B + lambda I)^-1 (thesis eq. B.4), the bias not penalised."""
         return solved_readout(self.a, self.b, self.bias, regularization)
 
 
-def solved_readout(a: NDArray, b: NDArray, bias: bool, regularization: float) -> RidgeReadout:
+def solved_readout(a: NDArray, b: NDArray, bias: bool, regularization: float) -> Readout:
     """The readout of a symmetric system, whose last column is a readout bias's or a unit's."""
     if not bias:
-        return RidgeReadout(solve_symmetric(a, b, regularization).T, np.zeros(len(a)))
+        return Readout(solve_symmetric(a, b, regularization).T, np.zeros(len(a)), "linear")
     count = b[-1, -1]
     if not count > 0:
         raise ConfigError("statistics of no sample; expected some, for a readout bias")
@@ -127,7 +127,7 @@ def solved_readout(a: NDArray, b: NDArray, bias: bool, regularization: float) ->
     mean, target_mean = b[-1, :-1] / count, a[:, -1] / count
     centred_b = b[:-1, :-1] - count * np.outer(mean, mean)
     kernel = solve_symmetric(a[:, :-1] - count * np.outer(target_mean, mean), centred_b, regularization)
-    return RidgeReadout(kernel.T, target_mean - kernel @ mean)
+    return Readout(kernel.T, target_mean - kernel @ mean, "linear")
 
 
 def pack(matrix: NDArray) -> NDArray[np.float64]:
@@ -220,7 +220,7 @@ def _labelled(sequences: Sequences, task: Task, class_weight: Sequence[float] | 
 
 
 def ridge_confusions(
-    sequences: Sequences, task: Task, weights: ReservoirWeights, readouts: Sequence[RidgeReadout]
+    sequences: Sequences, task: Task, weights: ReservoirWeights, readouts: Sequence[Readout]
 ) -> NDArray[np.int64]:
     """Number of steps by readout, label and answer, the largest output being the answer; one pass for all readouts."""
     own = _labelled(sequences, task, None)
@@ -229,7 +229,7 @@ def ridge_confusions(
     return np.einsum("nl,nro->rlo", own.targets.astype(np.int64), counts)
 
 
-def ridge_accuracy(sequences: Sequences, task: Task, weights: ReservoirWeights, readout: RidgeReadout) -> float:
+def ridge_accuracy(sequences: Sequences, task: Task, weights: ReservoirWeights, readout: Readout) -> float:
     """Share of steps whose largest answer is their label."""
     (confusion,) = ridge_confusions(sequences, task, weights, [readout])
     return float(np.trace(confusion) / confusion.sum())

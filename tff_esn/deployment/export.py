@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from tff_esn.config import ReservoirConfig, from_mapping
 from tff_esn.deployment.keras_model import ModelCard, TrainedEsn
 from tff_esn.errors import ConfigError, DataError, TffEsnError
-from tff_esn.readout.readout import Readout
-from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.readout import Activation, Readout, output_layer
 from tff_esn.reservoir.states import carried_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.files import atomic_write
@@ -39,6 +38,7 @@ KERAS, TFLITE = ".keras", ".tflite"
 OPERATIONS = {"FULLY_CONNECTED", "ADD", "MUL", "TANH", "LOGISTIC", "SOFTMAX"}
 SIGNATURE = {"inputs": ["features", "state"], "outputs": ["probability", "state"]}
 
+_ACTIVATIONS: dict[str, Activation] = {"LOGISTIC": "sigmoid", "SOFTMAX": "softmax"}
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 _MEMBERS = ("metadata.json", _CONFIG, _WEIGHTS)
 _EXPECTED = {
@@ -119,7 +119,10 @@ class _KerasFile:
             arrays = _arrays(path, self.members[_WEIGHTS], shapes)
             kernel, recurrent_kernel, bias, gain, readout_kernel, readout_bias = arrays
             weights = ReservoirWeights(kernel, recurrent_kernel, bias, gain, config.leaking_rate)
-            return TrainedEsn(weights, _readout(path, readout_kernel, readout_bias, readout["activation"]))
+            # As they were trained: by gradients in float32, or solved in float64.
+            dtype = np.float64 if readout["activation"] == "linear" else np.float32
+            dense = Readout(readout_kernel.astype(dtype), readout_bias.astype(dtype), readout["activation"])
+            return TrainedEsn(weights, dense)
 
 
 def load_model(source: Path) -> tuple[TrainedEsn, ModelCard]:
@@ -243,7 +246,7 @@ def _check_card(path: Path, card: ModelCard, trained: TrainedEsn) -> None:
     features, classes = len(card.inputs.features), len(card.classes)
     if features != trained.weights.inputs:
         raise DataError(path, f"{trained.weights.inputs} inputs", f"the {features} features of its card")
-    if (1 if classes == 2 else classes) != outputs:
+    if output_layer(classes)[0] != outputs:
         raise DataError(path, f"{outputs} output(s)", f"an answer for the {classes} classes of its card")
     if card.steps < 1 or not np.isfinite(card.threshold):
         raise DataError(path, f"steps {card.steps}, threshold {card.threshold}", "a card with numbers to use")
@@ -259,15 +262,6 @@ def _require(path: Path, layer: str, config: Mapping[str, Any], settings: Mappin
     for key, value in settings.items():
         if config[key] != value:
             raise DataError(path, f"{layer} with {key} = {config[key]!r}", f"{key} = {value!r}")
-
-
-def _readout(path: Path, kernel: NDArray, bias: NDArray, activation: str) -> Readout | RidgeReadout:
-    if activation == "linear":
-        return RidgeReadout(kernel.astype(np.float64), bias.astype(np.float64))
-    expected = "sigmoid" if len(bias) == 1 else "softmax"
-    if activation != expected:
-        raise DataError(path, f"readout with activation {activation!r}", f"{expected!r} or 'linear'")
-    return Readout(kernel, bias)
 
 
 def _arrays(path: Path, content: bytes, shapes: Mapping[str, tuple[int, ...]]) -> list[NDArray[np.float32]]:
@@ -307,9 +301,7 @@ def _converted(trained: TrainedEsn) -> bytes:
         drive = tf.matmul(features, input_kernel) + weights.bias + tf.matmul(state, recurrent_kernel)
         active = tf.tanh(drive)
         following = active if rate == 1 else (1 - rate) * state + rate * active
-        answer = tf.matmul(following, kernel) + bias
-        if isinstance(readout, Readout):
-            answer = tf.sigmoid(answer) if len(bias) == 1 else tf.nn.softmax(answer)
+        answer = tf.keras.activations.get(readout.activation)(tf.matmul(following, kernel) + bias)
         return {"probability": answer, "state": following}
 
     module = tf.Module()
@@ -375,8 +367,8 @@ def _tflite_weights(interpreter: Any) -> TrainedEsn:
         raise ValueError("no reservoir with a readout among its operations")
     (input_kernel, bias), (recurrent_kernel, _) = layers["input"], layers["recurrent"]
     weights = ReservoirWeights(input_kernel, recurrent_kernel, bias, np.ones(len(bias), np.float32), rate)
-    linear = not {"LOGISTIC", "SOFTMAX"} & {operation["op_name"] for operation in operations}
-    return TrainedEsn(weights, (RidgeReadout if linear else Readout)(*layers["readout"]))
+    activations = [_ACTIVATIONS[name] for name in (own["op_name"] for own in operations) if name in _ACTIVATIONS]
+    return TrainedEsn(weights, Readout(*layers["readout"], activations[0] if activations else "linear"))
 
 
 def _check_step(path: Path, interpreter: Any, trained: TrainedEsn) -> None:
@@ -386,7 +378,6 @@ def _check_step(path: Path, interpreter: Any, trained: TrainedEsn) -> None:
     state = random.uniform(-1, 1, (1, weights.units)).astype(np.float32)
     found = interpreter.get_signature_runner()(features=features, state=state)
     (following,) = carried_states([features], weights, state)
-    answer = readout.probabilities(following) if isinstance(readout, Readout) else readout.answers(following)
-    for name, value in (("state", following), ("probability", answer)):
+    for name, value in (("state", following), ("probability", readout.outputs(following))):
         if not np.allclose(found[name].reshape(value.shape), value, atol=_TOLERANCE):
             raise DataError(path, f"a {name} that is not a reservoir's with a readout", _EXPECTED[TFLITE])

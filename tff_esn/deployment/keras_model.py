@@ -10,7 +10,6 @@ import numpy as np
 from tff_esn.config import InputConfig
 from tff_esn.presets import PRESETS
 from tff_esn.readout.readout import Readout
-from tff_esn.readout.ridge import RidgeReadout
 from tff_esn.reservoir.weights import ReservoirWeights
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ class TrainedEsn:
     """A reservoir with its readout."""
 
     weights: ReservoirWeights
-    readout: Readout | RidgeReadout
+    readout: Readout
 
 
 @dataclass(frozen=True)
@@ -49,23 +48,18 @@ class ModelCard:
 
 
 def keras_model(trained: TrainedEsn, steps: int | None) -> tf.keras.Model:
-    """`Reservoir + Dense`: `(batch, steps, features)` to the answer at the last step.
-
-    A gradient readout has a sigmoid or softmax; a ridge readout is linear.
-    """
+    """`Reservoir + Dense`: `(batch, steps, features)` to the answer at the last step."""
     import tensorflow as tf
 
     from tff_esn.reservoir.layer import Reservoir
 
     readout = trained.readout
-    outputs = readout.kernel.shape[1]
-    activation = {False: "linear", True: "sigmoid" if outputs == 1 else "softmax"}[isinstance(readout, Readout)]
     inputs = trained.weights.input_kernel.shape[0]
     model = tf.keras.Sequential(
         [
             tf.keras.Input((steps, inputs)),
             Reservoir.from_weights(trained.weights, name="reservoir"),
-            tf.keras.layers.Dense(outputs, activation=activation, name="readout"),
+            tf.keras.layers.Dense(len(readout.bias), activation=readout.activation, name="readout"),
         ]
     )
     model.get_layer("readout").set_weights([readout.kernel.astype(np.float32), readout.bias.astype(np.float32)])

@@ -29,8 +29,7 @@ from tff_esn.features.extraction import extract, standardize
 from tff_esn.features.inputs import carried_input
 from tff_esn.features.windows import normalized_windows
 from tff_esn.presets import PRESETS
-from tff_esn.readout.readout import Readout
-from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.readout import squeeze_single
 from tff_esn.reservoir.states import last_states
 
 #: A probability, or one for each class of more than two.
@@ -73,7 +72,7 @@ class NumpyPredictor:
     """
 
     def __init__(self, trained: TrainedEsn, card: ModelCard) -> None:
-        weights, readout = trained.weights, trained.readout
+        weights = trained.weights
         self._trained = trained
         self._rows = card.steps if card.inputs.reading == "window" else 1
         self._restarts = card.inputs.reading == "window"
@@ -87,8 +86,7 @@ class NumpyPredictor:
         self._states, self._inputs = self._joint[:, : weights.units], self._joint[:, weights.units : -1]
         self._drive = np.empty((self._rows, weights.units), np.float32)
         self._keep, self._take = np.float32(1 - weights.leaking_rate), np.float32(weights.leaking_rate)
-        self._readout_kernel = readout.kernel.astype(np.float32)
-        self._rest = _without_kernel(readout)
+        self._readout_kernel = trained.readout.kernel.astype(np.float32)
         self._count = 0
 
     def step(self, features: NDArray) -> Answer:
@@ -101,11 +99,11 @@ class NumpyPredictor:
         products = np.empty((len(series), self._readout_kernel.shape[1]), np.float32)
         for features, product in zip(series, products):
             self._advance(features, product)
-        return _answers(self._rest, products)
+        return self._trained.readout.activate(products)
 
     def windows(self, values: NDArray) -> NDArray:
         """The answers to whole sequences `(sequences, steps, n)`, each read from a zero state."""
-        return _answers(self._trained.readout, last_states(values, self._trained.weights))
+        return self._trained.readout.outputs(last_states(values, self._trained.weights))
 
     def reset(self) -> None:
         """Forgets all inputs so far."""
@@ -182,19 +180,7 @@ class TflitePredictor:
         collected = np.empty((count, self._outputs), np.float32)
         for row, answer in zip(collected, answers):
             row[:] = answer
-        return collected[:, 0] if self._outputs == 1 else collected
-
-
-def _answers(readout: Readout | RidgeReadout, states: NDArray) -> NDArray:
-    return readout.probabilities(states) if isinstance(readout, Readout) else readout.answers(states)
-
-
-def _without_kernel(readout: Readout | RidgeReadout) -> Readout | RidgeReadout:
-    """Bias and activation of a readout: a product with the unit matrix changes nothing."""
-    unit = np.eye(len(readout.bias))
-    if isinstance(readout, Readout):
-        return Readout(unit.astype(np.float32), readout.bias)
-    return RidgeReadout(unit, readout.bias)
+        return squeeze_single(collected)
 
 
 def _checked(values: NDArray, axes: tuple[str, ...], features: int) -> NDArray[np.float32]:

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from tff_esn.config import FederatedConfig, ReadoutConfig
 from tff_esn.federated.local import Client, LocalWork
-from tff_esn.readout.readout import Readout
+from tff_esn.readout.likelihood import KERAS_LOSSES
+from tff_esn.readout.readout import Activation, Readout
 from tff_esn.readout.training import shuffled_order
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime.context import load_tff
@@ -78,19 +79,16 @@ class WeightedCrossEntropy(tf.keras.losses.Loss):
     graphs (not in `fit`), and clipped outputs have no gradient.
     """
 
-    def __init__(self, classes: int, class_weight: Sequence[float] | None) -> None:
+    def __init__(self, activation: Activation, class_weight: Sequence[float] | None) -> None:
         super().__init__(name="loss")
-        self.classes, self.class_weight = classes, class_weight
+        self.activation, self.class_weight = activation, class_weight
 
-    def call(self, targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    def call(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """Losses of a batch."""
-        if self.classes == 2:
-            losses = tf.keras.losses.binary_crossentropy(targets, logits, from_logits=True)
-        else:
-            losses = tf.keras.losses.sparse_categorical_crossentropy(targets[:, 0], logits, from_logits=True)
+        losses = KERAS_LOSSES[self.activation](labels, logits, from_logits=True)
         if self.class_weight is None:
             return losses
-        return losses * tf.gather(tf.constant(self.class_weight, tf.float32), targets[:, 0])
+        return losses * tf.gather(tf.constant(self.class_weight, tf.float32), labels[:, 0])
 
 
 def model_function(
@@ -109,7 +107,7 @@ def model_function(
 
     def dense() -> tf.keras.layers.Dense:
         return tf.keras.layers.Dense(
-            work.outputs,
+            len(start.bias),
             kernel_initializer=tf.keras.initializers.Constant(start.kernel),
             bias_initializer=tf.keras.initializers.Constant(start.bias),
         )
@@ -128,7 +126,7 @@ def model_function(
 
     def model() -> Any:
         keras_model, spec = on_states() if bank is None else with_reservoir()
-        loss = WeightedCrossEntropy(work.classes, work.readout.class_weight)
+        loss = WeightedCrossEntropy(start.activation, work.readout.class_weight)
         return tff.learning.models.from_keras_model(keras_model, loss, (spec, labels))
 
     return model

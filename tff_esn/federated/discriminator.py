@@ -81,7 +81,7 @@ def step_examples(inputs: ModelInputs, config: FederatedConfig, seed: int) -> Up
         updates.append(steps)
         if inputs.split.test:
             tested = Examples.concatenate(list(inputs.of(inputs.split.test).states(weights).values()))
-            accuracy[kind] = score(tested.labels, last.probabilities(tested.values)).accuracy
+            accuracy[kind] = score(tested.labels, last.outputs(tested.values)).accuracy
     real = np.repeat([REAL, FAKE], [len(steps) for steps in updates])
     return UpdateExamples(np.concatenate(updates), real, accuracy)
 
@@ -97,7 +97,7 @@ def readout_steps(
     trajectory = trajectory_of(config.optimizer)
     path = trajectory(batches, tf.constant(start.weights), tf.constant(config.learning_rate)).numpy()
     points = np.concatenate([start.weights[None], path]).reshape(len(path) + 1, -1)
-    return np.diff(points, axis=0), Readout.of(path[-1])
+    return np.diff(points, axis=0), Readout.from_weights(path[-1], start.activation)
 
 
 def round_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> UpdateExamples:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tff_esn.config import FedCurvConfig
-from tff_esn.readout.training import Batch, probabilities_of
+from tff_esn.readout.likelihood import gradient_by_logits, probabilities_of
+from tff_esn.readout.training import Batch
 
 #: Listing 3.6 takes the number of tensors in a batch, inputs and labels, for that of its examples.
 TENSORS_IN_A_BATCH = 2.0
@@ -88,11 +89,7 @@ def _listing_sensitivity(outputs: tf.Tensor) -> tf.Tensor:
 
     By p it is 1 - K softmax(p) for K outputs, exactly 0 for one.
     """
-    number = outputs.shape[-1]
-    by_outputs = 1 - number * tf.nn.softmax(outputs)
-    if number == 1:
-        return by_outputs * outputs * (1 - outputs)
-    return outputs * (by_outputs - tf.reduce_sum(outputs * by_outputs, axis=-1, keepdims=True))
+    return gradient_by_logits(outputs, 1 - outputs.shape[-1] * tf.nn.softmax(outputs))
 
 
 def curvature_of(weights: tf.Tensor, behind: tf.Tensor, batch: Batch, config: FedCurvConfig) -> Curvature:

@@ -212,7 +212,7 @@ class ReadoutFederation(_OnFiles):
 
     def readout(self, state: ReadoutState) -> Readout:
         """The server's readout."""
-        return Readout.of(np.asarray(state.server.weights))
+        return Readout.from_weights(np.asarray(state.server.weights), self._start.activation)
 
     def _silence(self) -> Any:
         silence = self.objective.silence(self._start.weights)
@@ -232,6 +232,7 @@ class BuiltinFederation(_OnFiles):
         reservoirs: Sequence[ReservoirWeights] | None,
     ) -> None:
         super().__init__(files, work, config.attack, seed)
+        self._activation = start.activation
         self._shape = None if reservoirs is None else files.shape
         self._examples = dict(zip(files.clients, files.examples))
         steps = files.shape[0]
@@ -259,7 +260,8 @@ class BuiltinFederation(_OnFiles):
 
     def readout(self, state: Any) -> Readout:
         """The server's readout."""
-        return Readout(*(np.asarray(part) for part in self._process.get_model_weights(state).trainable))
+        kernel, bias = map(np.asarray, self._process.get_model_weights(state).trainable)
+        return Readout(kernel, bias, self._activation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_esn.config import ReadoutConfig
+from tff_esn.readout.readout import output_layer
 from tff_esn.readout.training import (
     OPTIMIZERS,
     Batch,
@@ -124,7 +125,7 @@ class LocalWork:
     @property
     def outputs(self) -> int:
         """Of the readout."""
-        return 1 if self.classes == 2 else self.classes
+        return output_layer(self.classes)[0]
 
     def zero_weights(self) -> tf.Tensor:
         """A readout of zeros; see `Readout.weights`."""

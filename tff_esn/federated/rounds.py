@@ -61,7 +61,7 @@ class Evaluator:
 
     def __call__(self, readout: Readout) -> dict[str, Scores]:
         """The scores on each part."""
-        probabilities = readout.probabilities(self.states)
+        probabilities = readout.outputs(self.states)
         return {part: score(self._labels[own], probabilities[own]) for part, own in self._slices.items()}
 
 

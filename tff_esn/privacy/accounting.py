@@ -15,7 +15,7 @@ import numpy as np
 
 from tff_esn.closed_form.statistics import RidgeStatistics
 from tff_esn.errors import ConfigError
-from tff_esn.readout.ridge import RidgeReadout
+from tff_esn.readout.readout import Readout
 from tff_esn.seeds import generator_for
 
 
@@ -84,7 +84,7 @@ def noisy(statistics: RidgeStatistics, deviation: float, clients: int, seed: int
     )
 
 
-def private_readout(summed: RidgeStatistics, regularization: float, deviation: float) -> RidgeReadout:
+def private_readout(summed: RidgeStatistics, regularization: float, deviation: float) -> Readout:
     """The readout of a sum with noise.
 
     The eigenvalues of the noise in B reach about 2 sqrt(N_x) deviations to both sides; that much is

@@ -14,18 +14,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class RidgeReadout:
-    """A linear readout with a bias: `kernel` `(units, outputs)`, `bias` `(outputs,)`."""
-
-    kernel: NDArray[np.float64]
-    bias: NDArray[np.float64]
-
-    def answers(self, states: NDArray) -> NDArray:
-        """Linear outputs: `(n,)` for a binary task, `(n, classes)` otherwise; not confined to [0, 1]."""
-        outputs = states @ self.kernel + self.bias
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+from tff_esn.readout.readout import Readout, class_targets
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class CentredMoments:
 
         Class weights are scaled to a mean of 1 over the examples, so that lambda means the same with them.
         """
-        targets = labels[:, None].astype(np.float64) if classes == 2 else np.eye(classes)[labels]
+        targets = class_targets(labels, classes)
         weight = np.ones(len(labels)) if class_weight is None else np.asarray(class_weight, np.float64)[labels]
         weight = (weight / weight.mean())[:, None]
         # The mean is taken out before the products: afterwards it would cancel digits.
@@ -55,8 +44,8 @@ class CentredMoments:
         weighted = weight * centred
         return cls(weighted.T @ centred, weighted.T @ (targets - targets_mean), states_mean, targets_mean)
 
-    def solve(self, regularization: float) -> RidgeReadout:
+    def solve(self, regularization: float) -> Readout:
         """W = (S S^T + lambda I)^-1 S Y^T with an unpenalised bias, by Cholesky."""
         matrix = self.states_states + regularization * np.eye(len(self.states_states))
         kernel = scipy.linalg.solve(matrix, self.states_targets, assume_a="pos")
-        return RidgeReadout(kernel, self.targets_mean - self.states_mean @ kernel)
+        return Readout(kernel, self.targets_mean - self.states_mean @ kernel, "linear")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tff_esn.config import ReadoutConfig
 from tff_esn.errors import ConfigError
+from tff_esn.readout.likelihood import losses_of, probabilities_of, targets_of
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.seeds import generator_for
 
@@ -129,18 +130,9 @@ def with_ones(states: tf.Tensor) -> tf.Tensor:
     return tf.concat([states, tf.ones((*states.shape[:-1], 1))], axis=-1)
 
 
-def probabilities_of(logits: tf.Tensor) -> tf.Tensor:
-    """A sigmoid of one output, a softmax of several."""
-    return tf.sigmoid(logits) if logits.shape[-1] == 1 else tf.nn.softmax(logits)
-
-
 def cross_entropy(logits: tf.Tensor, batch: Batch) -> tf.Tensor:
     """The class-weighted cross-entropy of batches, as Keras has it: weighted losses over the number of examples."""
-    if logits.shape[-1] == 1:
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch.targets, logits)
-    else:
-        losses = tf.nn.softmax_cross_entropy_with_logits(batch.targets, logits)[..., None]
-    return tf.reduce_sum(batch.share * losses, axis=(-2, -1))
+    return tf.reduce_sum(batch.share * losses_of(batch.targets, logits), axis=(-2, -1))
 
 
 def cross_entropy_gradient(logits: tf.Tensor, batch: Batch) -> tf.Tensor:
@@ -174,14 +166,13 @@ def batches_of(
         states, labels = tf.gather(states, order), tf.gather(labels, order)
     weight = tf.constant((*(class_weight or (1.0,) * classes), 0.0), tf.float32)
     weight = tf.gather(weight, tf.where(labels < 0, classes, labels))
-    targets = tf.equal(labels[:, None], 1 if classes == 2 else tf.range(classes))
 
     def by_batch(values: tf.Tensor) -> tf.Tensor:
         return tf.reshape(values, (-1, size, *values.shape[1:]))
 
     examples = tf.reduce_sum(by_batch(tf.cast(labels >= 0, tf.float32)), axis=1)
     share = by_batch(weight[:, None]) / tf.maximum(examples, 1.0)[:, None, None]
-    batches = Batch(by_batch(states), by_batch(tf.cast(targets, tf.float32)), share, examples)
+    batches = Batch(by_batch(states), by_batch(targets_of(labels, classes)), share, examples)
     return batches, tf.math.count_nonzero(examples, dtype=tf.int32)
 
 
@@ -313,7 +304,7 @@ def fit_readout(
         batches, count = batches_of(tf.constant(rows), tf.constant(targets), size, classes, config.class_weight)
         rate = tf.constant(config.learning_rate)
         progress = _kept_epoch(config.optimizer)(batches, count, progress, count * epoch, rate)
-    return Readout.of(progress.weights.numpy())
+    return Readout.from_weights(progress.weights.numpy(), readout.activation)
 
 
 def check_class_weight(config: ReadoutConfig, classes: int) -> None:
