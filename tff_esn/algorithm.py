@@ -55,9 +55,7 @@ ALGORITHMS: Registry[type[Algorithm]] = Registry(
     "algorithms", ["tff_esn.central", "tff_esn.federated", "tff_esn.closed_form"]
 )
 #: An algorithm as a parameter: itself, its name, or a table with its name and parameters.
-AlgorithmChoice = Annotated[
-    InstanceOf[Algorithm], BeforeValidator(lambda given: ALGORITHMS.create(given, "algorithm"))
-]
+AlgorithmChoice = Annotated[InstanceOf[Algorithm], BeforeValidator(lambda given: ALGORITHMS.create(given, "algorithm"))]
 
 
 def class_weights(wanted: Any, data: FederatedDataset) -> tuple[float, ...] | None:
@@ -65,5 +63,7 @@ def class_weights(wanted: Any, data: FederatedDataset) -> tuple[float, ...] | No
     if wanted is None or wanted == "balanced":
         return None if wanted is None else balanced_weights(data.labels(), len(data.classes))
     if len(wanted) != len(data.classes):
-        raise ConfigError(f"class_weight has {len(wanted)} values; expected one for each of {len(data.classes)} classes")
+        raise ConfigError(
+            f"class_weight has {len(wanted)} values; expected one for each of {len(data.classes)} classes"
+        )
     return tuple(wanted)

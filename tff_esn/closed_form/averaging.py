@@ -1,6 +1,6 @@
 """Federated averaging of readouts that each client solves for itself (IncFed paper, eqs. 4-5).
 
-    W = sum_c (N_c / N) W_c         with the printed weights 1 / N_c, which do not sum to 1, as a switch
+W = sum_c (N_c / N) W_c         with the printed weights 1 / N_c, which do not sum to 1, as a switch
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.closed_form.incfed import CORRECTED
-from tff_esn.config import ClosedFormSwitches, PlasticityConfig
+from tff_esn.reservoir.plasticity import Plasticity
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime.context import load_tff
 from tff_esn.store.client_files import read_examples
@@ -106,7 +105,7 @@ def build_incfed(shapes: Shapes, regularization: float) -> tff.templates.Iterati
     return tff.templates.IterativeProcess(initialize, next_round)
 
 
-def build_averaging(shapes: Shapes, regularization: float, switches: ClosedFormSwitches = CORRECTED) -> tff.Computation:
+def build_averaging(shapes: Shapes, regularization: float, averaging: str = "N_c/N") -> tff.Computation:
     """Federated averaging of readouts solved by each client (IncFed paper, eqs. 4-5)."""
     tff = load_tff()
     import tensorflow as tf
@@ -123,12 +122,12 @@ def build_averaging(shapes: Shapes, regularization: float, switches: ClosedFormS
     @tff.tensorflow.computation(local.type_signature.result)
     def weighted(message: Any) -> Any:
         readout, samples = message[0], message[1]
-        weight = samples if switches.averaging == "N_c/N" else tf.math.divide_no_nan(tf.ones((), tf.float64), samples)
+        weight = samples if averaging == "N_c/N" else tf.math.divide_no_nan(tf.ones((), tf.float64), samples)
         return weight * readout, samples
 
     @tff.tensorflow.computation(local.type_signature.result)
     def finished(total: Any) -> Any:
-        return total[0] / total[1] if switches.averaging == "N_c/N" else total[0]
+        return total[0] / total[1] if averaging == "N_c/N" else total[0]
 
     @tff.federated_computation(types.at_server, types.at_clients)
     def average(reservoir: Any, clients: Any) -> Any:
@@ -157,18 +156,16 @@ def build_pfedrr(
     shapes: Shapes,
     regularization: float,
     tau: float,
-    policy: str = "importance",
-    alpha: float = 0.5,
-    switches: ClosedFormSwitches = CORRECTED,
+    important_share: float = 1.0,
+    last_unit: str = "kept",
 ) -> tff.Computation:
-    """I-pFedRR, R-pFedRR or the hybrid, as `pfedrr` (pFedRR paper, eqs. 2-5)."""
+    """I-pFedRR (a share of 1), R-pFedRR (0) or the hybrid (pFedRR paper, eqs. 2-5)."""
     import tensorflow as tf
 
     def compress(a: Any, b: Any, order: Any) -> Any:
-        importances = tf_squared_importance(b, switches.last_unit)
+        importances = tf_squared_importance(b, last_unit)
         count = tf.math.count_nonzero(importances > 1 - tau, dtype=tf.int32)
-        share = {"importance": 1.0, "random": 0.0, "hybrid": alpha}[policy]
-        units = tf_mixed_units(importances, count, share, order)
+        units = tf_mixed_units(importances, count, important_share, order)
         block = tf.gather(tf.gather(b, units), units, axis=1)
         below = tf.boolean_mask(block, tf.range(count)[:, None] > tf.range(count)[None])
         return OrderedDict(units=units, a=a, diagonal=tf.linalg.diag_part(b), below=below)
@@ -184,7 +181,7 @@ def build_pfedrr(
     return _one_shot(shapes, compress, rebuild, lambda a, b: tf_solve(a, b, regularization))
 
 
-def build_mean_selected(shapes: Shapes, tau: float, switches: ClosedFormSwitches = CORRECTED) -> tff.Computation:
+def build_mean_selected(shapes: Shapes, tau: float, last_unit: str = "kept") -> tff.Computation:
     """How many units pFedRR's threshold selects in the clients' mean, for a low rank of the same size."""
     tff = load_tff()
     import tensorflow as tf
@@ -194,7 +191,7 @@ def build_mean_selected(shapes: Shapes, tau: float, switches: ClosedFormSwitches
     @tff.tensorflow.computation(types.client, types.reservoir)
     def selected(client: Any, reservoir: Any) -> Any:
         _, b = tf_statistics(*tf_sequences(client, shapes), reservoir, shapes)
-        return tf.cast(tf.math.count_nonzero(tf_squared_importance(b, switches.last_unit) > 1 - tau), tf.float64)
+        return tf.cast(tf.math.count_nonzero(tf_squared_importance(b, last_unit) > 1 - tau), tf.float64)
 
     @tff.federated_computation(types.at_server, types.at_clients)
     def mean_selected(reservoir: Any, clients: Any) -> Any:
@@ -222,7 +219,7 @@ def build_low_rank(shapes: Shapes, regularization: float, rank: int) -> tff.Comp
     return _one_shot(shapes, compress, rebuild, lambda a, b: tf_solve(a, b, regularization))
 
 
-def build_fedip(shapes: Shapes, config: PlasticityConfig) -> tff.templates.IterativeProcess:
+def build_fedip(shapes: Shapes, config: Plasticity) -> tff.templates.IterativeProcess:
     """FedIP's rounds: the state is the reservoir, whose gain and bias each round averages over the clients."""
     tff = load_tff()
     import tensorflow as tf
@@ -391,7 +388,7 @@ def tf_mixed_units(importances: Any, count: Any, share: float, order: Any) -> tf
     return tf.sort(tf.concat((important, others[: count - tf.size(important)]), axis=0))
 
 
-def tf_adapt(values: Any, reservoir: Any, shapes: Shapes, config: PlasticityConfig) -> tuple[tf.Tensor, tf.Tensor]:
+def tf_adapt(values: Any, reservoir: Any, shapes: Shapes, config: Plasticity) -> tuple[tf.Tensor, tf.Tensor]:
     """As `plasticity.adapt`: gain and bias after `config.epochs` passes."""
     import tensorflow as tf
 

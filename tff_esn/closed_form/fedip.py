@@ -9,41 +9,49 @@ with g^c, b^c what E epochs of intrinsic plasticity on client c's own data make 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
 
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.closed_form.algorithm import AdaptedReservoir
+from tff_esn.closed_form.incfed import IncFed
 from tff_esn.closed_form.messages import Message, gains_message
-from tff_esn.config import PlasticityConfig
+from tff_esn.datasets.federated import Arrays, FederatedDataset
 from tff_esn.errors import ConfigError
-from tff_esn.reservoir.plasticity import adapt
+from tff_esn.parameters import STRICT
+from tff_esn.reservoir.plasticity import Plasticity, adapt
 from tff_esn.reservoir.states import threads
 from tff_esn.reservoir.weights import ReservoirWeights
 
 OnRound = Callable[[int, ReservoirWeights], None]
 
 
-@dataclass(frozen=True)
-class AdaptedReservoir:
-    """A reservoir after rounds of plasticity, and the bytes that they took.
+@ALGORITHMS.register
+@dataclass(frozen=True, repr=False, config=STRICT)
+class FedIP(IncFed):
+    """IncFed on a reservoir whose gains and biases the clients adapt together.
 
     Attributes:
-        weights: The reservoir.
-        bytes_up: Of each client, over all rounds.
-        bytes_down: To each client, over all rounds.
+        plasticity: The rule, and how long it is followed.
     """
 
-    weights: ReservoirWeights
-    bytes_up: Mapping[str, int]
-    bytes_down: int
+    plasticity: Plasticity = Plasticity()
+
+    name = "fedip"
+    label = "FedIP"
+
+    def adapted(self, data: FederatedDataset, weights: ReservoirWeights) -> AdaptedReservoir:
+        """Rounds of intrinsic plasticity on the clients' sequences."""
+        return fedip({client: own.values for client, own in data.sequences.items()}, weights, self.plasticity)
 
 
 def fedip(
-    clients: Mapping[str, NDArray],
+    clients: Mapping[str, Arrays],
     weights: ReservoirWeights,
-    config: PlasticityConfig,
+    config: Plasticity,
     on_round: OnRound = lambda number, weights: None,
 ) -> AdaptedReservoir:
     """Adapts a reservoir to everyone's sequences.
@@ -72,17 +80,23 @@ def fedip(
     return AdaptedReservoir(weights, up, down)
 
 
-def _sent(clients: Mapping[str, NDArray], weights: ReservoirWeights, config: PlasticityConfig) -> dict[str, bytes]:
+def _sent(clients: Mapping[str, Arrays], weights: ReservoirWeights, config: Plasticity) -> dict[str, bytes]:
     """Every client's message of a round, clients side by side."""
 
-    def send(sequences: NDArray) -> bytes:
+    def send(sequences: Arrays) -> bytes:
         return local_update(sequences, weights, config).encode(np.float32)
 
     with threads() as pool:
         return dict(zip(clients, pool.map(send, clients.values())))
 
 
-def local_update(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfig) -> Message:
+def local_update(sequences: Arrays, weights: ReservoirWeights, config: Plasticity) -> Message:
     """A client's part of a round: E epochs on its own data (Algorithm 1, line 7)."""
-    adapted = adapt(sequences, weights, config)
+    if isinstance(sequences, tuple):  # of different lengths: one after the other
+        adapted = weights
+        for _ in range(config.epochs):
+            for own in sequences:
+                adapted = adapt(own[None], adapted, replace(config, epochs=1))
+    else:
+        adapted = adapt(sequences, weights, config)
     return gains_message(adapted.gain, adapted.bias, len(sequences))

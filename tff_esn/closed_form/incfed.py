@@ -34,9 +34,7 @@ class IncFed(ClosedForm):
 
     def solve(self, statistics: Statistics) -> FederatedReadout:
         """The readout of the sums."""
-        return federate(
-            statistics, lambda _, own: full_message(own), self.ridge, self.regularization, self.wire_type
-        )
+        return federate(statistics, lambda _, own: full_message(own), self.ridge, self.regularization, self.wire_type)
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
         """One round of the incremental process."""

@@ -1,15 +1,15 @@
 """Partial Federated Ridge Regression (De Caro et al. 2023): A whole, of B the diagonal and some units' block.
 
-    I_i = sum_j B_ij^2, scaled to [0, 1]                importance of each unit         (pFedRR paper, eq. 5)
-    S = {i : I_i > 1 - tau}                             the units a client sends
-    B*_c = B_c (.) (M_S + I)                            M_S: 1 between units of S       (eq. 2)
-    W = (sum_c A_c) (sum_c B*_c + lambda I)^-1
+I_i = sum_j B_ij^2, scaled to [0, 1]                importance of each unit         (pFedRR paper, eq. 5)
+S = {i : I_i > 1 - tau}                             the units a client sends
+B*_c = B_c (.) (M_S + I)                            M_S: 1 between units of S       (eq. 2)
+W = (sum_c A_c) (sum_c B*_c + lambda I)^-1
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Callable, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Callable, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import ClosedForm
 from tff_esn.closed_form.messages import Message, block_message
-from tff_esn.closed_form.selection import Units, random_order, squared_importance, mixed_units
+from tff_esn.closed_form.selection import Units, mixed_units, random_order, squared_importance
 from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.closed_form.statistics import RidgeStatistics
 from tff_esn.parameters import STRICT

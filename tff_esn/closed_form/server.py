@@ -1,6 +1,6 @@
 """The server's side of closed forms: messages are received, rebuilt, added up and solved.
 
-    A = sum_c A_c,  B = sum_c B_c,  W = A (B + lambda I)^-1           (IncFed paper, eqs. 8-10; thesis eqs. B.3, B.4)
+A = sum_c A_c,  B = sum_c B_c,  W = A (B + lambda I)^-1           (IncFed paper, eqs. 8-10; thesis eqs. B.3, B.4)
 """
 
 from __future__ import annotations
@@ -154,5 +154,3 @@ def solved(
     if received.bias:
         raise ConfigError("a readout bias with masked columns of B; expected no bias, appendix B has none")
     return Readout(solve_general(received.a, received.b, ridge).T, np.zeros(len(received.a)), "linear")
-
-

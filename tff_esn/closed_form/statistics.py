@@ -9,16 +9,18 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.closed_form.solver import solve_symmetric
-from tff_esn.datasets.tables import Task
+from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
 from tff_esn.errors import ConfigError
-from tff_esn.features.windows import Sequences
 from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.moments import TargetSequences, answer_counts, second_moments
+from tff_esn.reservoir.samples import client_samples
 from tff_esn.reservoir.weights import ReservoirWeights
 
 
@@ -157,8 +159,8 @@ def reservoir_digest(weights: ReservoirWeights) -> str:
 
 
 def client_statistics(
-    clients: Iterable[Sequences],
-    task: Task,
+    clients: Iterable[LabelledSequences],
+    classes: int,
     weights: ReservoirWeights,
     *,
     bias: bool = False,
@@ -166,70 +168,98 @@ def client_statistics(
     dtype: type[np.floating] = np.float32,
     clip: float | None = None,
 ) -> Iterator[RidgeStatistics]:
-    """Yields the statistics of each client in turn; a client without sequences contributes zeros.
-
-    Every sequence starts from a zero state and every step is a sample.
+    """Yields the statistics of each client in turn; a client without samples contributes zeros.
 
     Args:
-        clients: Their labelled sequences.
-        task: Which label a protocol code has.
+        clients: Their labelled sequences. Where all steps of a sequence have its label, clients are computed together
+            by the fast kernel of `tff_esn.reservoir.moments`; else from the states of their samples.
+        classes: Number of classes.
         weights: The reservoir.
         bias: Whether the readout has a bias.
         class_weight: How much a sample of each class counts.
-        dtype: Precision of states and products.
+        dtype: Precision of states and products in the fast kernel; elsewhere states are float32, products float64.
         clip: Longest norm of a state, for differential privacy.
     """
-    if class_weight is not None and len(class_weight) != len(task.classes):
-        raise ConfigError(f"{len(class_weight)} class weights; expected one for each of {len(task.classes)} classes")
-    digest, units, outputs = reservoir_digest(weights), weights.units, len(task.classes)
+    if class_weight is not None and len(class_weight) != classes:
+        raise ConfigError(f"{len(class_weight)} class weights; expected one for each of {classes} classes")
+    digest = reservoir_digest(weights)
+    for together, group in groupby(clients, key=_one_label_each):
+        if together:
+            yield from _chunk_statistics(group, classes, weights, digest, bias, class_weight, dtype, clip)
+            continue
+        for client in group:
+            samples = client_samples(client, weights)
+            states = samples.values if clip is None else _clipped(samples.values, clip)
+            weight = None if class_weight is None else np.asarray(class_weight, np.float64)[samples.labels]
+            yield RidgeStatistics.of(states, np.eye(classes)[samples.labels], weight, bias, digest)
+
+
+def dataset_statistics(data: FederatedDataset, weights: ReservoirWeights, **options: Any) -> dict[str, RidgeStatistics]:
+    """The statistics of each client of a data set; options as of `client_statistics`."""
+    found = client_statistics(data.sequences.values(), len(data.classes), weights, **options)
+    return dict(zip(data.clients, found))
+
+
+def _chunk_statistics(
+    clients: Iterable[LabelledSequences],
+    classes: int,
+    weights: ReservoirWeights,
+    digest: str,
+    bias: bool,
+    class_weight: Sequence[float] | None,
+    dtype: type[np.floating],
+    clip: float | None,
+) -> Iterator[RidgeStatistics]:
+    units = weights.units
     samples: list[int] = []
 
     def targets() -> Iterator[TargetSequences]:
         for client in clients:
-            own = _labelled(client, task, class_weight)
+            own = _chunk_targets(client, classes, class_weight)
             samples.append(len(own) * own.values.shape[1])
             yield own
 
     # Columns of the moments: constant, states, targets; the constant goes last.
     columns = np.r_[1 : 1 + units, 0:1] if bias else np.arange(1, 1 + units)
     for number, moments in enumerate(second_moments(targets(), weights, dtype, clip)):
-        a = moments[1 + units : 1 + units + outputs][:, columns]
+        a = moments[1 + units : 1 + units + classes][:, columns]
         yield RidgeStatistics(a, pack(moments[np.ix_(columns, columns)]), samples[number], digest, bias)
 
 
-def ridge_statistics(
-    sequences: Sequences,
-    task: Task,
-    weights: ReservoirWeights,
-    *,
-    bias: bool = False,
-    class_weight: Sequence[float] | None = None,
-    dtype: type[np.floating] = np.float32,
-) -> RidgeStatistics:
-    """The statistics of one client: see `client_statistics`."""
-    (only,) = client_statistics([sequences], task, weights, bias=bias, class_weight=class_weight, dtype=dtype)
-    return only
+def _one_label_each(client: LabelledSequences) -> bool:
+    """Whether each sequence has one label, which all its steps have."""
+    labels = client.labels
+    if isinstance(labels, tuple) or labels.ndim != 2 or isinstance(client.values, tuple):
+        return False
+    return bool((labels == labels[:, :1]).all())
 
 
-def _labelled(sequences: Sequences, task: Task, class_weight: Sequence[float] | None) -> TargetSequences:
-    labels = task.labels(sequences.codes)
+def _chunk_targets(
+    client: LabelledSequences, classes: int, class_weight: Sequence[float] | None = None
+) -> TargetSequences:
+    values, labels = np.asarray(client.values), np.asarray(client.labels)[:, 0]
     counted = labels >= 0
-    values, labels = (sequences.values, labels) if counted.all() else (sequences.values[counted], labels[counted])
+    if not counted.all():
+        values, labels = values[counted], labels[counted]
     weights = None if class_weight is None else np.asarray(class_weight, np.float64)[labels]
-    return TargetSequences(values, np.eye(len(task.classes))[labels], weights)
+    return TargetSequences(values, np.eye(classes)[labels], weights)
 
 
-def ridge_confusions(
-    sequences: Sequences, task: Task, weights: ReservoirWeights, readouts: Sequence[Readout]
+def _clipped(states: NDArray, clip: float) -> NDArray:
+    norms = np.linalg.norm(states, axis=1, keepdims=True)
+    return states * np.minimum(1, clip / np.maximum(norms, 1e-12))
+
+
+def confusions(
+    client: LabelledSequences, classes: int, weights: ReservoirWeights, readouts: Sequence[Readout]
 ) -> NDArray[np.int64]:
-    """Number of steps by readout, label and answer, the largest output being the answer; one pass for all readouts."""
-    own = _labelled(sequences, task, None)
+    """Number of samples by readout, label and prediction, the largest output; one pass for all readouts."""
     kernels, biases = np.stack([readout.kernel for readout in readouts]), np.stack([own.bias for own in readouts])
-    counts = answer_counts(own.values, weights, kernels, biases)
-    return np.einsum("nl,nro->rlo", own.targets.astype(np.int64), counts)
-
-
-def ridge_accuracy(sequences: Sequences, task: Task, weights: ReservoirWeights, readout: Readout) -> float:
-    """Share of steps whose largest answer is their label."""
-    (confusion,) = ridge_confusions(sequences, task, weights, [readout])
-    return float(np.trace(confusion) / confusion.sum())
+    if _one_label_each(client):
+        own = _chunk_targets(client, classes)
+        counts = answer_counts(own.values, weights, kernels, biases)
+        return np.einsum("nl,nro->rlo", own.targets.astype(np.int64), counts)
+    samples = client_samples(client, weights)
+    outputs = np.einsum("nu,ruo->rno", samples.values, kernels) + biases[:, None]
+    places = samples.labels * classes + outputs.argmax(axis=2)
+    return np.stack([np.bincount(own, minlength=classes**2).reshape(classes, classes) for own in places])

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tff_esn.errors import DataError
 
-
 #: What a protocol code stands for; the codes are WESAD's.
 BASELINE, STRESS_CODE = 1, 2
 CODES = {

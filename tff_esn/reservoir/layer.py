@@ -13,8 +13,9 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import ReservoirConfig, from_mapping
 from tff_esn.errors import ConfigError
+from tff_esn.parameters import from_mapping
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.seeds import seed_for
 
@@ -48,15 +49,15 @@ class ReservoirCell(tf.keras.layers.AbstractRNNCell):
 
     def __init__(
         self,
-        config: Union[ReservoirConfig, Mapping[str, Any]],
+        config: Union[ESN, Mapping[str, Any]],
         seed: int | None = 0,
         activation: Any = "tanh",
         given: ReservoirWeights | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        settings = asdict(config) if isinstance(config, ReservoirConfig) else dict(config)
-        self.reservoir_config = from_mapping(ReservoirConfig, settings, "Reservoir")
+        settings = asdict(config) if isinstance(config, ESN) else dict(config)
+        self.reservoir_config = from_mapping(ESN, settings, "Reservoir")
         self.seed = seed
         self.activation = tf.keras.activations.get(activation)
         self.given = given
@@ -156,15 +157,15 @@ class Reservoir(tf.keras.layers.RNN):
 
     def __init__(
         self,
-        units: int = ReservoirConfig.units,
-        spectral_radius: float = ReservoirConfig.spectral_radius,
-        leaking_rate: float = ReservoirConfig.leaking_rate,
-        input_scaling: float = ReservoirConfig.input_scaling,
-        input_connectivity: Union[int, float] = ReservoirConfig.input_connectivity,
-        recurrent_connectivity: Union[int, float] = ReservoirConfig.recurrent_connectivity,
-        bias_scaling: float = ReservoirConfig.bias_scaling,
-        radius_of: str = ReservoirConfig.radius_of,
-        kind: str = ReservoirConfig.kind,
+        units: int = ESN.units,
+        spectral_radius: float = ESN.spectral_radius,
+        leaking_rate: float = ESN.leaking_rate,
+        input_scaling: float = ESN.input_scaling,
+        input_connectivity: Union[int, float] = ESN.input_connectivity,
+        recurrent_connectivity: Union[int, float] = ESN.recurrent_connectivity,
+        bias_scaling: float = ESN.bias_scaling,
+        radius_of: str = ESN.radius_of,
+        kind: str = ESN.kind,
         seed: int | None = 0,
         activation: Any = "tanh",
         dtype: Any = None,
@@ -184,9 +185,9 @@ class Reservoir(tf.keras.layers.RNN):
         super().__init__(ReservoirCell(settings, seed, activation, dtype=dtype), dtype=dtype, **options)
 
     @classmethod
-    def from_config_and_seed(cls, config: ReservoirConfig, seed: int | None, **options: Any) -> Reservoir:
+    def from_config_and_seed(cls, config: ESN, seed: int | None, **options: Any) -> Reservoir:
         """The reservoir that `config` describes."""
-        return cls(**asdict(config), seed=seed, **options)
+        return cls(**{**asdict(config), "seed": seed}, **options)
 
     @classmethod
     def from_weights(cls, weights: ReservoirWeights, **options: Any) -> Reservoir:
@@ -202,7 +203,7 @@ class Reservoir(tf.keras.layers.RNN):
     build_from_config = _build_from_config
 
     @property
-    def config(self) -> ReservoirConfig:
+    def config(self) -> ESN:
         """The reservoir's settings."""
         return self.cell.reservoir_config
 
@@ -249,7 +250,7 @@ tf.keras.utils.get_custom_objects()[MaskedGlorotUniform.__name__] = MaskedGlorot
 
 
 def addons_initializers(
-    config: ReservoirConfig, seed: int
+    config: ESN, seed: int
 ) -> tuple[tf.keras.initializers.Initializer, tf.keras.initializers.Initializer]:
     """Initializers of the input and of the recurrent weights of `tfa.layers.ESN`, before it rescales the latter."""
     if isinstance(config.recurrent_connectivity, int):
@@ -259,7 +260,7 @@ def addons_initializers(
         )
     for name in ("input_scaling", "input_connectivity", "bias_scaling", "radius_of"):
         value = getattr(config, name)
-        if value != getattr(ReservoirConfig, name):
+        if value != getattr(ESN, name):
             raise ConfigError(f"{name} = {value!r} with kind = 'tfa', which has no such setting")
     recurrent = MaskedGlorotUniform(
         config.recurrent_connectivity,
@@ -269,7 +270,7 @@ def addons_initializers(
     return tf.keras.initializers.GlorotUniform(seed_for(seed, "reservoir", "input")), recurrent
 
 
-def addons_layer(config: ReservoirConfig, seed: int, **options: Any) -> tfa.layers.ESN:
+def addons_layer(config: ESN, seed: int, **options: Any) -> tfa.layers.ESN:
     """`tfa.layers.ESN` itself, with weights that depend on `seed` only.
 
     Its recurrent connections are masked by its initializer, and its own `connectivity`
@@ -287,7 +288,7 @@ def addons_layer(config: ReservoirConfig, seed: int, **options: Any) -> tfa.laye
     )
 
 
-def reservoir_layer(config: ReservoirConfig, seed: int, **options: Any) -> tf.keras.layers.Layer:
+def reservoir_layer(config: ESN, seed: int, **options: Any) -> tf.keras.layers.Layer:
     """The layer of a configuration: `tfa.layers.ESN` itself for kind `tfa`, else `Reservoir`."""
     if config.kind == "tfa":
         return addons_layer(config, seed, **options)

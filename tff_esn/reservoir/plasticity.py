@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from tff_esn.config import PlasticityConfig
 from tff_esn.errors import ConfigError
+from tff_esn.parameters import STRICT, Parameters, PositiveFloat, PositiveInt
 from tff_esn.reservoir.weights import ReservoirWeights
 
 #: Bins of [-1, 1] that the entropy of activations is estimated on.
@@ -27,7 +30,32 @@ BINS = 100
 BOUND = 1e3
 
 
-def bias_gradient(activation: NDArray, config: PlasticityConfig) -> NDArray:
+@dataclass(frozen=True, repr=False, config=STRICT)
+class Plasticity(Parameters):
+    """Intrinsic plasticity of a reservoir's gains and biases (FedIP paper, Table 1).
+
+    Attributes:
+        mu: Mean of the Gaussian that a unit's activation should follow.
+        sigma: Its standard deviation.
+        eta: Learning rate; under `normalized` the length of a step.
+        epochs: E, passes over a client's data in a round.
+        rounds: Rounds of averaging over the clients.
+        batch_size: Sequences that run together; one update is their mean.
+        rule: `printed`: equation 2 of the FedIP paper as printed; `schrauwen`: the rule that descends the KL
+            divergence, step by step; `normalized`: the authors' code, gradients summed over time, averaged over
+            sequences and divided by their norm over the units.
+    """
+
+    mu: Annotated[float, Field(gt=-1, lt=1)] = 0.0
+    sigma: PositiveFloat = 0.1
+    eta: PositiveFloat = 0.01
+    epochs: PositiveInt = 3
+    rounds: PositiveInt = 1
+    batch_size: PositiveInt = 100
+    rule: Literal["printed", "schrauwen", "normalized"] = "normalized"
+
+
+def bias_gradient(activation: NDArray, config: Plasticity) -> NDArray:
     """What b moves along, at each activation h: db / eta."""
     mu, variance, h = np.float32(config.mu), np.float32(config.sigma**2), activation
     if config.rule == "printed":
@@ -43,7 +71,7 @@ def bias_gradient(activation: NDArray, config: PlasticityConfig) -> NDArray:
     return result
 
 
-def adapt(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfig) -> ReservoirWeights:
+def adapt(sequences: NDArray, weights: ReservoirWeights, config: Plasticity) -> ReservoirWeights:
     """Runs `config.epochs` passes over sequences `(n, steps, inputs)` and returns the reservoir adapted.
 
     The sequences of a batch run together. `printed` and `schrauwen` move gain and bias at every step, by the
@@ -53,8 +81,6 @@ def adapt(sequences: NDArray, weights: ReservoirWeights, config: PlasticityConfi
     Raises:
         ConfigError: Gains or biases grew out of bounds: the learning rate is too high for sigma.
     """
-    if config.rule == "preset":
-        raise ConfigError("rule = preset where no preset is; expected printed, schrauwen or normalized")
     gain, bias = weights.gain.astype(np.float32), weights.bias.astype(np.float32)
     update = _normalized if config.rule == "normalized" else _step_by_step
     # What overflows is told below, as what it is.
@@ -107,7 +133,7 @@ def _run(sequences: NDArray, weights: ReservoirWeights) -> Iterator[tuple[NDArra
 
 
 def _step_by_step(
-    batch: NDArray, weights: ReservoirWeights, config: PlasticityConfig
+    batch: NDArray, weights: ReservoirWeights, config: Plasticity
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     moving = replace(weights, gain=weights.gain.copy(), bias=weights.bias.copy())
     eta = np.float32(config.eta)
@@ -119,7 +145,7 @@ def _step_by_step(
 
 
 def _normalized(
-    batch: NDArray, weights: ReservoirWeights, config: PlasticityConfig
+    batch: NDArray, weights: ReservoirWeights, config: Plasticity
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     of_bias, of_gain = np.zeros(weights.units), np.zeros(weights.units)
     for net, activation in _run(batch, weights):

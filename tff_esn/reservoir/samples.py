@@ -37,12 +37,17 @@ def sample_states(data: FederatedDataset, weights: ReservoirWeights) -> dict[str
             np.concatenate(pieces[end - count : end]) if count > 1 else pieces[end - count]
             for count, end in zip(counts, ends)
         ]
-    else:
-        states = [_states(own, weights) for own in data.sequences.values()]
-    return {
-        client: Samples(of_client if own.counted.all() else of_client[own.counted], own.sample_labels)
-        for (client, own), of_client in zip(data.sequences.items(), states)
-    }
+        return {
+            client: Samples(of_client if own.counted.all() else of_client[own.counted], own.sample_labels)
+            for (client, own), of_client in zip(data.sequences.items(), states)
+        }
+    return {client: client_samples(own, weights) for client, own in data.sequences.items()}
+
+
+def client_samples(client: LabelledSequences, weights: ReservoirWeights) -> Samples:
+    """The state of each sample of one client."""
+    states = _states(client, weights)
+    return Samples(states if client.counted.all() else states[client.counted], client.sample_labels)
 
 
 def sample_features(data: FederatedDataset) -> dict[str, Samples]:

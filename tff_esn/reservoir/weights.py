@@ -17,9 +17,9 @@ from scipy.sparse import csr_matrix, spmatrix
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigs
 
-from tff_esn.config import ReservoirConfig
 from tff_esn.console import log
 from tff_esn.errors import ConfigError
+from tff_esn.reservoir.esn import ESN
 from tff_esn.seeds import generator_for
 
 #: Up to so many units all eigenvalues are computed as fast as the largest.
@@ -62,7 +62,7 @@ class ReservoirWeights:
         return len(self.recurrent_kernel)
 
 
-def draw_weights(config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:
+def draw_weights(config: ESN, inputs: int, seed: int) -> ReservoirWeights:
     """Draws a reservoir: the same configuration, inputs and seed give the same weights.
 
     Kind `esn`: W_in is uniform in ± input_scaling, W uniform in ± 1, both masked by their
@@ -132,7 +132,7 @@ def _connected_radius(matrix: csr_matrix) -> float:
     return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
 
 
-def _draw_uniform(config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:
+def _draw_uniform(config: ESN, inputs: int, seed: int) -> ReservoirWeights:
     units = config.units
     if isinstance(config.recurrent_connectivity, int) and config.recurrent_connectivity > units:
         raise ConfigError(
@@ -168,7 +168,7 @@ def _connections(connectivity: Union[int, float], shape: tuple[int, ...], random
     return connected
 
 
-def _rescaled(recurrent: NDArray, config: ReservoirConfig) -> NDArray:
+def _rescaled(recurrent: NDArray, config: ESN) -> NDArray:
     rate = config.leaking_rate if config.radius_of == "leaky" else 1.0
     retained = (1 - rate) * np.eye(len(recurrent))
     matrix = retained + rate * recurrent
@@ -180,14 +180,14 @@ def _rescaled(recurrent: NDArray, config: ReservoirConfig) -> NDArray:
     return (scale * matrix - retained) / rate
 
 
-def _no_cycle(config: ReservoirConfig) -> ConfigError:
+def _no_cycle(config: ESN) -> ConfigError:
     return ConfigError(
         f"recurrent_connectivity = {config.recurrent_connectivity} left {config.units} units without a cycle, "
         f"and no scaling gives them spectral radius {config.spectral_radius:g}; expected more connections"
     )
 
 
-def _draw_like_addons(config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:
+def _draw_like_addons(config: ESN, inputs: int, seed: int) -> ReservoirWeights:
     # TensorFlow is loaded for this kind only.
     import tensorflow as tf
 

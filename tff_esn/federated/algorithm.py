@@ -1,0 +1,92 @@
+"""What algorithms that learn by rounds of local training share: their parameters, and `fit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Optional
+
+from pydantic.dataclasses import dataclass
+
+from tff_esn.algorithm import Algorithm, ClassWeight
+from tff_esn.datasets.federated import FederatedDataset
+from tff_esn.errors import ConfigError
+from tff_esn.federated.attacks import AttackConfig, NoiseConfig
+from tff_esn.federated.defence import DefenceConfig, DiscriminatorConfig
+from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
+from tff_esn.readout.parameters import GradientTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import tensorflow_federated as tff
+
+    from tff_esn.federated.training.local import Objective
+    from tff_esn.readout.model import TrainedESN
+
+Engine = Literal["states", "builtin", "graph"]
+
+
+@dataclass(frozen=True, repr=False, config=STRICT)
+class GradientAlgorithm(GradientTraining, Algorithm):
+    """Rounds in which drawn clients train the server's readout on their own data and the server averages.
+
+    Attributes:
+        rounds: Number of rounds.
+        clients_per_round: Clients drawn each round; None for all.
+        server_learning_rate: Learning rate of the server's SGD; with 1 the server's weights are the clients' mean.
+        reservoirs: Clients have the `same` reservoir as the server, or `different` ones, each its own.
+        evaluate_every: Rounds between evaluations.
+        engine: `states`: train on states that are computed once, as one compiled loop per client. `builtin`: TFF's own
+            process, fed with the same states. `graph`: the reservoir inside TFF's model. None for the fastest that the
+            algorithm has.
+        noise: Gaussian noise on the inputs of chosen clients, while they train.
+        attack: What bad clients do; None for no bad clients.
+        defence: What the server does against it; None for nothing.
+        discriminator: The network of the defence `discriminator`.
+    """
+
+    rounds: PositiveInt = 50
+    clients_per_round: Optional[PositiveInt] = None
+    server_learning_rate: PositiveFloat = 1.0
+    reservoirs: Literal["same", "different"] = "same"
+    evaluate_every: PositiveInt = 1
+    engine: Optional[Engine] = None
+    noise: NoiseConfig = NoiseConfig()
+    attack: Optional[AttackConfig] = None
+    defence: Optional[DefenceConfig] = None
+    discriminator: DiscriminatorConfig = DiscriminatorConfig()
+
+    family: ClassVar[str] = "federated"
+    #: Weight of a client's update in the mean: its number of `examples`, or `uniform`.
+    weighting: ClassVar[str] = "examples"
+
+    def objective(self) -> Objective | None:
+        """What a client minimises beside its loss, for the engine `states`; None if the algorithm has TFF's only."""
+        return None
+
+    def build(
+        self,
+        model: Callable[[], Any],
+        client_optimizer: tff.learning.optimizers.Optimizer,
+        server_optimizer: tff.learning.optimizers.Optimizer,
+    ) -> tff.learning.templates.LearningProcess:
+        """TFF's own process of the algorithm, for the engines `builtin` and `graph`."""
+        raise ConfigError(f"engine = {self.engine!r} with {self.name}; expected {' or '.join(self.engines)}")
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines that the algorithm has, the one it takes by itself first."""
+        own = ("states",) if self.objective() is not None else ()
+        return (*own, "builtin", "graph") if type(self).build is not GradientAlgorithm.build else (*own, "graph")
+
+    @property
+    def chosen_engine(self) -> str:
+        """The engine that is asked for, or the algorithm's first."""
+        if self.engine not in (None, *self.engines):
+            raise ConfigError(f"engine = {self.engine!r} with {self.name}; expected {' or '.join(self.engines)}")
+        return self.engine or self.engines[0]
+
+    def fit(self, data: FederatedDataset) -> TrainedESN:
+        """Trains round after round, with a progress bar."""
+        from tff_esn.federated.training.experiment import train
+
+        return train(self, data)

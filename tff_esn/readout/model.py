@@ -1,0 +1,142 @@
+"""A trained Echo State Network: a reservoir, its readout, and what must be known to feed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass as plain_dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from tff_esn.datasets.federated import FederatedDataset
+from tff_esn.errors import ConfigError
+from tff_esn.features.recipe import FeatureRecipeChoice
+from tff_esn.metrics import METRICS, Scores, per_subject, score
+from tff_esn.parameters import STRICT, PositiveInt, to_mapping
+from tff_esn.readout.readout import Readout
+from tff_esn.registry import expected
+from tff_esn.reservoir.samples import sample_states
+from tff_esn.reservoir.weights import ReservoirWeights
+
+if TYPE_CHECKING:
+    from tff_esn.algorithm import Algorithm
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelCard:
+    """What a model is, and how its input is made.
+
+    Attributes:
+        algorithm: Name of the algorithm that trained it.
+        features: Names of its inputs.
+        classes: Names of the classes.
+        per_step: Whether it predicts at each step of a sequence, or at the last step of a window.
+        steps: Steps after which the state is reset: the length of windows or chunks; None if it never is.
+        threshold: Output above which the prediction of two classes is class 1.
+        trained_on: The clients it was trained on.
+        recipe: How features are made of a recording; None if it was trained on plain arrays.
+    """
+
+    algorithm: str
+    features: tuple[str, ...]
+    classes: tuple[str, ...]
+    per_step: bool
+    steps: Optional[PositiveInt]
+    threshold: float
+    trained_on: tuple[str, ...]
+    recipe: Optional[FeatureRecipeChoice] = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For `model.json` beside the model."""
+        return to_mapping(self)
+
+
+@plain_dataclass(frozen=True)
+class TrainedESN:
+    """A reservoir with its readout, and the model's card."""
+
+    weights: ReservoirWeights
+    readout: Readout
+    card: ModelCard
+
+    @classmethod
+    def of(
+        cls, algorithm: Algorithm, data: FederatedDataset, weights: ReservoirWeights, readout: Readout
+    ) -> TrainedESN:
+        """The model that an algorithm trained on a data set's training clients."""
+        first = next(iter(data.sequences.values()))
+        card = ModelCard(
+            algorithm.name,
+            data.features,
+            data.classes,
+            first.per_step,
+            first.steps,
+            0.5,
+            data.partition.train,
+            data.recipe,
+        )
+        return cls(weights, readout, card)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self.card.classes
+
+    def decision_function(self, data: FederatedDataset) -> dict[str, NDArray]:
+        """By client, the score of class 1 of each sample, or with more than two classes that of each class."""
+        if data.features != self.card.features:
+            raise ConfigError(f"features {', '.join(data.features)}; expected {', '.join(self.card.features)}")
+        return {client: self.scored(own.values) for client, own in sample_states(data, self.weights).items()}
+
+    def scored(self, states: NDArray) -> NDArray:
+        """The scores of states `(n, units)`, as `decision_function`."""
+        outputs = self.readout.outputs(states)
+        # Two linear outputs are those of class 0 and of class 1: 0.5 is where they are equal.
+        return outputs if outputs.shape[1:] != (2,) else 0.5 + (outputs[:, 1] - outputs[:, 0]) / 2
+
+    def predict_proba(self, data: FederatedDataset) -> NDArray:
+        """Probabilities `(samples, classes)` of all samples, client after client.
+
+        Those of a readout solved by ridge regression, which estimates them but is not confined to [0, 1], are cut off
+        there and divided by their sum.
+        """
+        scores = np.concatenate(list(self.decision_function(data).values()))
+        if scores.ndim == 1:
+            ones = np.clip(scores, 0.0, 1.0)
+            return np.stack([1 - ones, ones], axis=1)
+        confined = np.clip(scores, 1e-9, 1.0)
+        return confined / confined.sum(axis=1, keepdims=True)
+
+    def predict(self, data: FederatedDataset) -> NDArray[np.int64]:
+        """The class of each sample, a number into `classes`, client after client."""
+        scores = np.concatenate(list(self.decision_function(data).values()))
+        answers = scores > self.card.threshold if scores.ndim == 1 else scores.argmax(axis=1)
+        return answers.astype(np.int64)
+
+    def score(self, data: FederatedDataset, metric: str = "accuracy") -> float:
+        """A metric over all samples of a data set."""
+        if metric not in METRICS:
+            raise ConfigError(f"no metric {metric!r}; {expected(metric, METRICS)}")
+        return getattr(self.scores(data), metric)
+
+    def scores(self, data: FederatedDataset) -> Scores:
+        """All metrics over all samples of a data set."""
+        return score(data.labels(), np.concatenate(list(self.decision_function(data).values())), self.card.threshold)
+
+    def client_scores(self, data: FederatedDataset) -> dict[str, Scores]:
+        """All metrics by client, and under `all` those of all their samples together."""
+        labels = {client: own.sample_labels for client, own in data.sequences.items()}
+        return per_subject(labels, self.decision_function(data), self.card.threshold)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the model as one file: `.keras` for Keras, `.tflite` for TensorFlow Lite."""
+        from tff_esn.deployment.export import save_model
+
+        save_model(self, Path(path))
+
+    def __repr__(self) -> str:
+        card, units = self.card, self.weights.units
+        return f"TrainedESN({card.algorithm}, {units} units, {len(card.features)} features, {' / '.join(card.classes)})"
