@@ -19,7 +19,6 @@ from tff_esn.presets import PRESETS
 from tff_esn.reservoir.states import carried_states, last_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.cache import Cache
-from tff_esn.store.client_files import InputNoise
 
 
 @dataclass(frozen=True)
@@ -77,13 +76,6 @@ class ModelInputs:
     def of(self, subjects: Sequence[str]) -> ModelInputs:
         """The same for some of the subjects; the split stays whole."""
         return replace(self, windows={subject: self.windows[subject] for subject in subjects})
-
-    def with_noise(self, noise: InputNoise) -> ModelInputs:
-        """The same with noise on the inputs of the chosen clients."""
-        noise.check(self.windows)
-        windows = {name: replace(own, values=noise.added_to(name, own.values)) for name, own in self.windows.items()}
-        series = {name: noise.added_to(name, self.series[name]) for name in self.windows}
-        return replace(self, windows=windows, series=series)
 
     def _examples(self, own: Sequences, values: NDArray) -> Examples:
         labels = self.task.labels(own.codes)
