@@ -10,7 +10,8 @@ from tff_esn.datasets.splits import ClientSplit, resolve_split
 from tff_esn.datasets.study import open_study
 from tff_esn.features.inputs import ModelInputs, feature_recipe, model_inputs, prepared_features
 from tff_esn.features.preparation import Preparation, subject_keys
-from tff_esn.store.cache import Cache, fingerprint
+from tff_esn.store.cache import Cache
+from tff_esn.store.json_values import fingerprint
 
 
 @dataclass(frozen=True)
