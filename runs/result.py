@@ -18,7 +18,7 @@ from tff_esn.errors import DataError
 from tff_esn.metrics import METRICS, Scores, spread
 from tff_esn.runs.named import load_run, run_names
 from tff_esn.store.files import atomic_write
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import jsonable
 
 _strict = ConfigDict(extra="forbid")
 #: The line of a row that a document prints; the others are presets.

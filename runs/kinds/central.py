@@ -23,8 +23,7 @@ from tff_esn.runs.result import (
     printed_line,
     score_numbers,
 )
-from tff_esn.store.cache import fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.versions import version_of
 
@@ -91,7 +90,7 @@ class AssessmentRun:
             content = self.source.content(config.inputs)
             for seed in (None, *self.seeds):
                 name = "baselines" if seed is None else f"seed {seed}"
-                key = fingerprint(jsonable([_VERSION, config, seed, content, versions]))
+                key = fingerprint([_VERSION, config, seed, content, versions])
                 work = partial(_assess, self.source, config, seed)
                 tasks[preset, seed] = Task(f"central model, {preset}, {name}", "central", key, work)
         return tasks

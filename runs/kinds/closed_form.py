@@ -28,8 +28,8 @@ from tff_esn.datasets.hhar import is_hhar
 from tff_esn.features.source import Source
 from tff_esn.metrics import spread
 from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row, Series
-from tff_esn.store.cache import Cache, fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.cache import Cache
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.versions import version_of
 
@@ -142,7 +142,7 @@ class ClosedFormRun:
         config = self.config
         numbers = (config.percent, config.channels, config.hhar, config.split, config.scored, config.train_scores)
         facts = (*numbers, config.precision, config.wire, part, self._content)
-        key = fingerprint(jsonable([_VERSION, *facts, version_of("numpy")]))
+        key = fingerprint([_VERSION, *facts, version_of("numpy")])
         label = f"{self.name}, {part.variants[0].method.name}, seed {part.seed}"
         return Task(label, "closed-form", key, partial(_run, self.source, config, part))
 
@@ -151,7 +151,7 @@ class ClosedFormRun:
         config = self.config
         facts = ("majority", config.percent, config.channels, config.hhar, config.split, self._content)
         work = partial(_majority, self.source, config)
-        return Task(f"{self.name}, majority class", "closed-form", fingerprint(jsonable([_VERSION, *facts])), work)
+        return Task(f"{self.name}, majority class", "closed-form", fingerprint([_VERSION, *facts]), work)
 
 
 def _run(source: Source, config: ClosedFormConfig, part: TablePart, scratch: Path) -> Arrays:

@@ -12,8 +12,8 @@ from tff_esn.features.source import Source
 from tff_esn.presets import settled
 from tff_esn.runs.reported import reported
 from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row
-from tff_esn.store.cache import Cache, fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.cache import Cache
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.versions import version_of
 
@@ -92,7 +92,7 @@ class JudgeRun:
                 self.source.content(config.inputs),
                 versions,
             ]
-            key = fingerprint(jsonable(facts))
+            key = fingerprint(facts)
             work = partial(_judges, self.source, config, tuple(self.seeds), self.config.trials, key)
             tasks[preset] = Task(f"discriminator, {preset}", "discriminator", key, work)
         return tasks

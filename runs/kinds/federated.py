@@ -31,8 +31,7 @@ from tff_esn.runs.result import (
     printed_line,
     score_numbers,
 )
-from tff_esn.store.cache import fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 
 #: Parts that tables and figures show.
@@ -96,7 +95,7 @@ class SweepRun:
     def _majority_tasks(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
         for preset, config in {cell.config.preset: cell.config.inputs for cell in self.cells}.items():
-            key = fingerprint(jsonable(["majority", config, self.source.content(config)]))
+            key = fingerprint(["majority", config, self.source.content(config)])
             tasks[preset] = Task(f"{MAJORITY}, {preset}", "majority", key, partial(_majority, self.source, config))
         return tasks
 

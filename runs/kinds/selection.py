@@ -16,8 +16,8 @@ from tff_esn.features.preparation import ChannelRecipe, prepare, subject_keys
 from tff_esn.features.source import Source
 from tff_esn.runs.reported import reported
 from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row
-from tff_esn.store.cache import Cache, fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.cache import Cache
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tuning.space import SearchSpace, as_text, load_space
 from tff_esn.versions import version_of
@@ -138,7 +138,7 @@ class SelectionRun:
         versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
         tasks = {}
         for position, search in enumerate(self._searches):
-            key = fingerprint(jsonable([_VERSION, search, self._content(search), versions]))
+            key = fingerprint([_VERSION, search, self._content(search), versions])
             work = partial(_search, self.source, search, self.config, key)
             tasks[position] = Task(f"search, {search.column}, {search.preset}", "selection", key, work)
         return tasks

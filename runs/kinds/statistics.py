@@ -14,8 +14,7 @@ from tff_esn.presets import PRESETS
 from tff_esn.runs.feature_statistics import STAGES, stage_statistics
 from tff_esn.runs.reported import TABLE_OF_STAGE, printed_statistics
 from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row
-from tff_esn.store.cache import fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 
 _COLUMNS = [Column(name, name) for name in ("min", "max", "mean", "var")]
@@ -75,7 +74,7 @@ class StatisticsRun:
             preset: Task(
                 f"statistics, {preset}",
                 "statistics",
-                fingerprint(jsonable([_VERSION, inputs, self.source.content(inputs)])),
+                fingerprint([_VERSION, inputs, self.source.content(inputs)]),
                 partial(_statistics, self.source, inputs),
             )
             for preset, inputs in self._inputs.items()

@@ -113,7 +113,7 @@ def test_a_run_keeps_everything_in_its_folder_and_prints_what_to_compare_with(un
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").iterdir())
 
-    assert [int(row["round"]) for row in metrics] == list(range(ROUNDS + 1))
+    assert [int(row["step"]) for row in metrics] == list(range(ROUNDS + 1))
     for part in ("train", "test"):
         assert float(metrics[-1][f"{part}/balanced_accuracy"]) == pytest.approx(kept["result"][part])
     assert float(metrics[-1]["round/loss"]) < float(metrics[1]["round/loss"])
@@ -198,7 +198,7 @@ def test_a_run_that_was_interrupted_and_killed_ends_as_one_that_was_not(
     assert complaint == ("tff-esn: interrupted; what was finished is kept, and the same command continues from there\n")
     assert record(folder)["status"] == "interrupted"
     assert is_gone(worker)
-    assert int(np.load(folder / "state.npz")["round"]) == int(rows(folder)[-1]["round"])
+    assert int(np.load(folder / "state.npz")["round"]) == int(rows(folder)[-1]["step"])
 
     for last in (25, 45, 65):
         with under_way(work, study, random.randint(last - 15, last), folder) as (process, same):

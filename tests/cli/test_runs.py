@@ -19,11 +19,11 @@ from tff_esn.store.run_folders import RunStore
 def store(tmp_path: Path) -> RunStore:
     """Runs in several states."""
     store = RunStore(tmp_path)
-    with store.create("train", {"reservoir": {"units": 200}, "preset": "thesis"}, 7, name="fedavg") as run:
+    with store.create("fedavg", {"reservoir": {"units": 200}, "preset": "thesis"}, 7) as run:
         for step in range(8):
             run.log(step=step, phase="[train]", zero=0, none=None)
         run.finish({"test": {"accuracy": 0.86931234, "auroc": 0.9, "mcc": float("nan")}, "rounds": 8, "last": 1})
-    with pytest.raises(ValueError, match="no good"), store.create("tune", {}, 0, name="tuning"):
+    with pytest.raises(ValueError, match="no good"), store.create("tune", {}, 0):
         raise ValueError("no good [red]")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "run.json").write_text("{")
@@ -43,7 +43,7 @@ def test_list_shows_every_run_in_whatever_state(store: RunStore) -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     (fedavg,) = (line for line in lines if "fedavg-" in line)
-    assert fedavg.split()[1:3] == ["train", "complete"]
+    assert fedavg.split()[1:3] == ["fedavg", "complete"]
     assert fedavg.split()[-1] == "7"
     assert "test.accuracy 0.8693, test.auroc 0.9, rounds 8" in result.output
     assert "ValueError: no good [red]" in result.output
@@ -63,7 +63,7 @@ def test_list_as_json(store: RunStore) -> None:
     runs = json.loads(call("list", "--runs", store.root, "--json").output)
     assert [run["status"] for run in runs] == ["unreadable", "complete", "failed"]
     assert runs[1]["result"]["test"] == {"accuracy": 0.86931234, "auroc": 0.9, "mcc": None}
-    assert (runs[1]["kind"], runs[1]["seed"], runs[2]["problem"]) == ("train", 7, "ValueError: no good [red]")
+    assert (runs[1]["kind"], runs[1]["seed"], runs[2]["problem"]) == ("fedavg", 7, "ValueError: no good [red]")
     assert runs[0]["seed"] is None
 
 
@@ -95,7 +95,7 @@ def test_show_as_json(store: RunStore) -> None:
 
 
 def test_show_of_a_run_that_died(store: RunStore) -> None:
-    run = store.create("train", {}, 0, name="died")
+    run = store.create("died", {}, 0)
     record = json.loads((run.folder / "run.json").read_text())
     record["process"]["started"] -= 1000
     (run.folder / "run.json").write_text(json.dumps(record))

@@ -258,7 +258,7 @@ def pythons_own_interrupt() -> Iterator[None]:
 
 def numbers(folder: Path) -> list[int]:
     with (folder / "metrics.csv").open(newline="") as file:
-        return [int(row["round"]) for row in csv.DictReader(file)]
+        return [int(row["step"]) for row in csv.DictReader(file)]
 
 
 def saved_round(folder: Path) -> int:
@@ -319,5 +319,5 @@ def test_tensorboard_has_every_round(study: FederatedStudy, tmp_path: Path) -> N
         rows = list(csv.DictReader(file))
     for name in ("round/loss", "test/balanced_accuracy", "S2/update_norm"):
         found = [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in events.Tensors(name)]
-        assert found == [(int(row["round"]), pytest.approx(float(row[name]))) for row in rows if row[name]]
+        assert found == [(int(row["step"]), pytest.approx(float(row[name]))) for row in rows if row[name]]
         assert found

@@ -107,8 +107,12 @@ def test_a_scratch_folder_in_use_elsewhere_stays_and_that_of_a_killed_process_go
         process.kill()
         process.wait()
         assert theirs.exists()
+        # Killed before it had its lock.
+        unlocked = theirs.with_name("unlocked")
+        unlocked.mkdir()
         with cache.scratch() as own:
             assert not theirs.exists()
+            assert not unlocked.exists()
             assert own.exists()
 
 
@@ -125,10 +129,11 @@ def test_scratch_folders_begin_and_end_at_the_same_time(cache: Cache) -> None:
 
 def test_shared_values_are_made_once_and_the_least_recently_used_dropped() -> None:
     dropped: list[str] = []
+    made: list[str] = []
     shared = Shared(memory=10, dropped=dropped.append)
     for key in ("a", "b", "a"):
-        assert shared.get(key, lambda key=key: key * 4, len) == key * 4
-    assert (shared.made, dropped) == (2, [])
+        assert shared.get(key, lambda key=key: (made.append(key), key * 4)[1], len) == key * 4
+    assert (made, dropped) == (["a", "b"], [])
     shared.get("c", lambda: "cccc", len)
     assert dropped == ["bbbb"]
     # One that is too large by itself is kept all the same, alone.

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,8 @@ import numpy as np
 import pytest
 
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.store import run_folders as module
-from tff_esn.store.run_folders import Process, Run, RunInfo, RunStore, jsonable
+from tff_esn.store import run_record
+from tff_esn.store.run_folders import Run, RunStore
 
 NOON = datetime(2024, 1, 2, 12, 0, 0, tzinfo=timezone.utc)
 
@@ -62,10 +61,10 @@ def rewrite(run: Run, **changes: Any) -> None:
 
 def test_a_run_records_what_was_run_and_with_what(store: RunStore) -> None:
     config = {"units": 200, "rates": (0.5, np.float32(0.25)), "folder": Path("study"), "limit": None}
-    run = store.create("train", config, seed=7, name="fedavg")
+    run = store.create("fedavg", config, seed=7)
     written = json.loads((run.folder / "run.json").read_text())
     assert written["config"] == {"units": 200, "rates": [0.5, 0.25], "folder": "study", "limit": None}
-    assert (written["kind"], written["seed"], written["status"]) == ("train", 7, "running")
+    assert (written["kind"], written["seed"], written["status"]) == ("fedavg", 7, "running")
     assert written["command"] == sys.argv
     assert written["versions"]["python"] == platform.python_version()
     assert written["versions"]["numpy"] == np.__version__
@@ -146,19 +145,10 @@ def test_an_interrupted_run_says_so(store: RunStore) -> None:
     assert info.duration is not None
 
 
-def test_a_later_process_with_the_same_number_is_not_the_runs(store: RunStore) -> None:
-    run = store.create("train", {}, 0)
-    own = Process.this()
-    rewrite(run, process={"pid": own.pid, "started": own.started - 100, "host": own.host})
-    assert store.list()[0].status == "incomplete"
-    rewrite(run, process={"pid": own.pid, "started": own.started - 100, "host": "elsewhere"})
-    assert store.list()[0].status == "running"
-
-
 def test_runs_of_the_same_second_do_not_meet(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_now", lambda: NOON)
+    monkeypatch.setattr(run_record, "utc_now", lambda: NOON)
     with ThreadPoolExecutor(8) as threads:
-        runs = list(threads.map(lambda number: store.create("train", {"units": 5}, 0, name="a"), range(8)))
+        runs = list(threads.map(lambda number: store.create("a", {"units": 5}, 0), range(8)))
     for number, run in enumerate(runs):
         run.write_text("number.txt", str(number))
     first = "a-20240102T120000Z-"
@@ -173,65 +163,6 @@ def test_runs_of_the_same_second_do_not_meet(store: RunStore, monkeypatch: pytes
 def test_the_name_tells_settings_apart(store: RunStore) -> None:
     digests = [store.create("train", {"units": units}, seed).name[-8:] for units, seed in ((5, 0), (6, 0), (5, 1))]
     assert len(set(digests)) == 3
-    with pytest.raises(ConfigError, match="name of a run 'a/b'; expected letters"):
-        store.create("train", {}, 0, name="a/b")
-    with pytest.raises(ConfigError, match="of type object cannot be written as JSON"):
-        store.create("train", {"x": object()}, 0)
-
-
-def test_metrics_are_on_disk_at_once_and_continue_after_reopening(store: RunStore) -> None:
-    run = store.create("train", {}, 0)
-    run.log(step=0, loss=np.float32(0.1), accuracy=1, phase="train, a", last=None)
-    path = run.folder / "metrics.csv"
-    loss = float(np.float32(0.1))
-    assert path.read_text() == f'step,loss,accuracy,phase,last\n0,{loss!r},1,"train, a",\n'
-    again = store.find(run.name)
-    again.log(step=1, accuracy=0.3, last=True)
-    again.log(step=np.int64(2), loss=math.nan, last=False)
-    assert path.read_text().splitlines()[2:] == ["1,,0.3,,True", "2,nan,,,False"]
-    rows = again.metrics()
-    assert rows[0] == {"step": 0, "loss": loss, "accuracy": 1, "phase": "train, a", "last": None}
-    assert rows[1] == {"step": 1, "loss": None, "accuracy": 0.3, "phase": None, "last": True}
-    assert math.isnan(rows[2]["loss"])  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"metrics.csv: new columns f1, auc; expected only .* step, loss, accuracy"):
-        store.find(run.name).log(step=3, f1=0.5, loss=0.1, auc=0.5)
-    assert len(run.metrics()) == 3
-
-
-@pytest.mark.parametrize(("kept", "rows"), [(b"step,loss\n0,0.5\n1,0", 1), (b"step,lo", 0), (b"", 0)])
-def test_a_row_that_was_cut_off_is_written_over(store: RunStore, kept: bytes, rows: int) -> None:
-    run = store.create("train", {}, 0)
-    (run.folder / "metrics.csv").write_bytes(kept)
-    assert len(run.metrics()) == rows
-    run.log(step=7, loss=0.25)
-    assert len(run.metrics()) == rows + 1
-    assert run.metrics()[-1] == {"step": 7, "loss": 0.25}
-
-
-def test_what_is_no_number_is_not_logged(store: RunStore) -> None:
-    run = store.create("train", {}, 0)
-    with pytest.raises(ConfigError, match=r"metric loss is array\(\[1, 2\]\); expected a number or a text"):
-        run.log(step=0, loss=np.array([1, 2]))
-    with pytest.raises(TypeError):
-        run.log(step=0.5, loss=1.0)  # type: ignore[arg-type]
-    assert run.metrics() == []
-
-
-def test_tensorboard_reads_the_same_numbers(store: RunStore) -> None:
-    import tensorflow as tf
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    with store.create("train", {}, 0) as run:
-        for step in range(12):
-            run.log(step=step, loss=tf.constant(1 / (step + 1)), **{"S2/accuracy": 0.5, "phase": "train"})
-    with store.find(run.name) as again:
-        again.log(step=12, loss=0.0)
-    events = EventAccumulator(str(run.folder / "tensorboard"), size_guidance={"tensors": 0})
-    events.Reload()
-    assert sorted(events.Tags()["tensors"]) == ["S2/accuracy", "loss"]
-    found = [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in events.Tensors("loss")]
-    assert found == [(row["step"], pytest.approx(row["loss"])) for row in run.metrics()]
-    assert len(found) == 13
 
 
 def test_tensorflow_is_imported_only_when_something_is_logged(store: RunStore) -> None:
@@ -317,49 +248,71 @@ def test_a_run_with_other_settings_is_refused_and_they_are_named(store: RunStore
         run.check_same({**config, "more": 1}, 3)
 
 
-def test_the_latest_run_that_did_not_end_goes_on_if_its_settings_are_the_same(store: RunStore) -> None:
+def interrupted(store: RunStore, kind: str, settings: dict[str, Any], seed: int) -> Run:
+    with pytest.raises(KeyboardInterrupt), store.create(kind, settings, seed) as run:
+        raise KeyboardInterrupt
+    return run
+
+
+def test_the_latest_run_with_the_same_settings_that_did_not_complete_is_resumed(store: RunStore) -> None:
     config = {"rounds": (1, 2)}
-
-    def interrupted(kind: str, settings: dict[str, Any], seed: int) -> Run:
-        with pytest.raises(KeyboardInterrupt), store.create(kind, settings, seed) as run:
-            raise KeyboardInterrupt
-        return run
-
-    others = {interrupted(*which).name for which in (("tune", config, 0), ("train", {}, 0), ("train", config, 1))}
-    first = store.continued("train", config, 0)
-    assert first.name not in others
-    # It still runs, here.
-    assert store.continued("train", config, 0).name not in {*others, first.name}
-    for run in (first, store.find(store.list()[-1].name)):
-        run.finish()
-    stopped = [interrupted("train", config, 0) for _ in range(2)]
-    rewrite(stopped[0], started=NOON.isoformat())
-    found = store.continued("train", {"rounds": [1, 2]}, 0)
-    assert found.name == stopped[1].name
-    with pytest.raises(ValueError, match="no good"), found:
+    others = [interrupted(store, *other) for other in (("tune", config, 0), ("train", {}, 0), ("train", config, 1))]
+    with store.resume_or_create("train", config, 0) as new:
+        assert new.name not in {run.name for run in others}
+    with store.resume_or_create("train", config, 0) as complete:  # The one before it is.
+        assert complete.name != new.name
+    earlier, later = (interrupted(store, "train", config, 0) for _ in range(2))
+    rewrite(earlier, started=NOON.isoformat())
+    with pytest.raises(ValueError, match="no good"), store.resume_or_create("train", {"rounds": [1, 2]}, 0) as failed:
         raise ValueError("no good")
+    assert failed.name == later.name
     # A failure may have been of the machine's.
-    assert store.continued("train", config, 0).name == found.name
-    with found:
-        found.finish()
-    assert store.continued("train", config, 0).name == stopped[0].name
+    with store.resume_or_create("train", config, 0) as again:
+        assert again.name == later.name
+    with store.resume_or_create("train", config, 0) as last:
+        assert last.name == earlier.name
 
 
-def test_a_killed_run_goes_on(store: RunStore) -> None:
+def test_a_run_that_is_running_is_left_to_its_process(store: RunStore) -> None:
+    stopped = interrupted(store, "train", {}, 0)
+    with store.resume_or_create("train", {}, 0) as run, store.resume_or_create("train", {}, 0) as other:
+        assert run.name == stopped.name != other.name
     with sleeping_run(store.root) as process:
-        (theirs,) = store.list()
-        assert store.continued("train", {}, 0).name != theirs.name
+        theirs = store.list()[-1]
+        with store.resume_or_create("train", {}, 0) as new:
+            assert new.name != theirs.name
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with store.continued("train", {}, 0) as run:
+    with store.resume_or_create("train", {}, 0) as run:
         assert run.name == theirs.name
-    assert run.record.status == "complete"
+
+
+def test_two_that_resume_at_the_same_time_do_not_meet(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = interrupted(store, "train", {}, 0)
+    before = store.list()
+    with store.resume_or_create("train", {}, 0) as first:
+        monkeypatch.setattr(store, "list", lambda: before)  # what the other saw just before
+        with store.resume_or_create("train", {}, 0) as second:
+            assert first.name == stopped.name != second.name
+
+
+def test_a_resumed_run_replaces_the_metrics_it_comes_to_again(store: RunStore) -> None:
+    run = interrupted(store, "train", {}, 0)
+    for step in range(4):
+        run.log(step=step, loss=0.5)
+    with run:
+        run.log(step=2, loss=0.25, accuracy=1.0)
+    assert store.find(run.name).metrics() == [
+        {"step": 0, "loss": 0.5, "accuracy": None},
+        {"step": 1, "loss": 0.5, "accuracy": None},
+        {"step": 2, "loss": 0.25, "accuracy": 1.0},
+    ]
 
 
 def test_finding_a_run(store: RunStore, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"x: no such run in .*; it has none"):
         store.find("x")
-    one, two = store.create("train", {}, 0, name="fedavg"), store.create("train", {}, 1, name="fedcurv")
+    one, two = store.create("fedavg", {}, 0), store.create("fedcurv", {}, 1)
     for which in (one.name, "feda", one.folder, str(one.folder), os.path.relpath(one.folder)):
         assert store.find(which).name == one.name
     with pytest.raises(ConfigError, match=f"fed: 2 runs begin so; expected one of {one.name}, {two.name}"):
@@ -404,49 +357,3 @@ def test_where_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert RunStore().create("train", {}, 0).folder.resolve().parent == tmp_path / "results"
     monkeypatch.setenv("TFF_ESN_RUNS", str(tmp_path / "elsewhere"))
     assert RunStore().root == tmp_path / "elsewhere"
-
-
-def test_the_commit_is_the_packages_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package, installed = tmp_path / "package", tmp_path / "venv" / "package"
-    for folder in (package, installed):
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text("")
-    assert module._git_state(package) is None
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    for command in (("init", "-q"), ("add", "package"), (*identity, "commit", "-qm", "first")):
-        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
-    state = module._git_state(package)
-    assert state is not None
-    assert (len(state.revision), state.dirty) == (40, False)
-    assert module._git_state(installed) is None
-    (package / "new.py").write_text("")
-    assert module._git_state(package) == module.GitState(state.revision, dirty=True)
-    monkeypatch.setenv("PATH", "")
-    assert module._git_state(package) is None
-
-
-@dataclass
-class Setting:
-    rate: float
-    names: tuple[str, ...]
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (Setting(0.5, ("a",)), {"rate": 0.5, "names": ["a"]}),
-        ({1: np.arange(2), "x": np.bool_(True)}, {"1": [0, 1], "x": True}),
-        ([math.nan, -math.inf, np.float32("nan")], [None, "-Infinity", None]),
-        (NOON, "2024-01-02T12:00:00+00:00"),
-        (np.array([1.0, math.inf]), [1.0, "Infinity"]),
-    ],
-)
-def test_values_become_json(value: object, expected: object) -> None:
-    assert jsonable(value) == expected
-    assert json.loads(json.dumps(jsonable(value), allow_nan=False)) == expected
-
-
-def test_a_folder_without_a_run_is_no_run(tmp_path: Path) -> None:
-    assert RunInfo.of(tmp_path).status == "unreadable"
-    with pytest.raises(DataError, match=r"run.json: No such file"):
-        Run.open(tmp_path)

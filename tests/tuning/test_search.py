@@ -39,7 +39,7 @@ def test_a_search_exhausts_the_space_and_shares_states(generated: Path, shared_c
     assert len({tuple(trial.settings.values()) for trial in found.trials}) == 6
     scores = [trial.scores["f1_micro"] for trial in found.trials]
     assert scores == sorted(scores, reverse=True)
-    assert own._states.made == 2
+    assert len(own._states._values) == 2
     assert list((tmp_path / "whole" / "tensorboard").glob("*/events*"))
     again = search(own, SPACE, tmp_path / "whole", trials=None)
     assert again.new == 0
@@ -80,7 +80,7 @@ def test_a_closed_form_is_solved_not_fitted(generated: Path, shared_cache: Cache
     assert len(found.trials) == 4
     assert set(found.best.scores) == {"accuracy"}
     # Trials that differ in lambda only share their statistics.
-    assert own._statistics.made == len({trial.settings["reservoir.units"] for trial in found.trials}) <= 2
+    assert len(own._statistics._values) == len({trial.settings["reservoir.units"] for trial in found.trials}) <= 2
 
 
 def test_a_failing_trial_is_one_clear_line(generated: Path, shared_cache: Cache, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from tff_esn.config import CentralConfig, from_mapping, merged, nested
 from tff_esn.errors import ConfigError
 from tff_esn.runs.reported import reported
-from tff_esn.store.cache import Shared
 from tff_esn.tuning.hypermodels import RidgeConfig
 from tff_esn.tuning.space import load_space, space_names
 
@@ -61,13 +60,3 @@ def test_tables_are_nested_and_merged() -> None:
     drawn = nested({"a.b": 1, "a.features": "x+y", "c": 2})
     assert drawn == {"a": {"b": 1, "features": ["x", "y"]}, "c": 2}
     assert merged({"a": {"b": 0, "d": 4}}, drawn) == {"a": {"b": 1, "d": 4, "features": ["x", "y"]}, "c": 2}
-
-
-def test_shared_values_are_made_once_and_dropped_when_too_large() -> None:
-    shared = Shared(memory=25)
-    for key in "abab":
-        assert shared.get(key, lambda key=key: key * 10, len) == key * 10
-    assert shared.made == 2
-    shared.get("c", lambda: "c" * 10, len)
-    shared.get("a", lambda: "a" * 10, len)
-    assert shared.made == 4

@@ -47,8 +47,9 @@ def discriminator(
     from tff_esn.metrics import spread
     from tff_esn.presets import settled
     from tff_esn.runs.reported import reported
-    from tff_esn.store.cache import Cache, fingerprint
-    from tff_esn.store.run_folders import RunStore, jsonable
+    from tff_esn.store.cache import Cache
+    from tff_esn.store.json_values import fingerprint
+    from tff_esn.store.run_folders import RunStore
     from tff_esn.tuning.discriminator import choose_discriminator
 
     given = {
@@ -77,7 +78,7 @@ def discriminator(
         for seed in range(first, first + seeds):
             examples = update_examples(inputs, config, seed, scratch)
             if trials and seed == first:
-                key = fingerprint(jsonable([asdict(config), content, seed]))[:8]
+                key = fingerprint([asdict(config), content, seed])[:8]
                 project = cache.folder / "tuning" / f"discriminator-{key}"
                 network = choose_discriminator(examples.split(seed)[0], network, project, trials, seed)
             made = train_discriminator(examples, network, subjects, defence, seed)

@@ -118,7 +118,8 @@ def federate(
     from tff_esn.federated.study import FederatedStudy
     from tff_esn.metrics import spread_of
     from tff_esn.presets import PRESETS, settled
-    from tff_esn.store.cache import Cache, fingerprint
+    from tff_esn.store.cache import Cache
+    from tff_esn.store.json_values import fingerprint
     from tff_esn.store.run_folders import RunStore
 
     if config is not None:
@@ -165,7 +166,7 @@ def federate(
         clients_study = FederatedStudy(inputs, scratch, None if fleet is None else fleet.data)
         program = clients_study.program(chosen, seed)
         # Not before: what is refused leaves no run behind.
-        with resumed or store.continued("federate", recorded, seed) as run:
+        with resumed or store.resume_or_create("federate", recorded, seed) as run:
             readout = program.run_in(run.folder, name)
             rows = score_rows(name, [program.evaluator(readout)], chosen)
             card = model_card(chosen.inputs, inputs.task.classes, 0.5, inputs.split.train)

@@ -67,7 +67,8 @@ def show(
 ) -> None:
     """Show a run: settings, versions, result, last metrics and files."""
     from tff_esn.console import output
-    from tff_esn.store.run_folders import RunInfo, RunStore, flat
+    from tff_esn.store.json_values import flat
+    from tff_esn.store.run_folders import RunInfo, RunStore
 
     found = RunStore(runs).find(run)
     info, metrics = RunInfo.of(found.folder), found.metrics()[-rows:]
@@ -90,7 +91,7 @@ def show(
 def _print_json(value: Any) -> None:
     import json
 
-    from tff_esn.store.run_folders import jsonable
+    from tff_esn.store.json_values import jsonable
 
     print(json.dumps(jsonable(value), indent=1))
 
@@ -141,7 +142,7 @@ def _status(info: "RunInfo") -> str:
 
 
 def _headline(result: Mapping[str, Any]) -> str:
-    from tff_esn.store.run_folders import flat
+    from tff_esn.store.json_values import flat
 
     numbers = {key: value for key, value in flat(result).items() if isinstance(value, (int, float))}
     return ", ".join(f"{key} {value:.4g}" for key, value in list(numbers.items())[:_HEADLINE])

@@ -49,7 +49,8 @@ def tune(
     from tff_esn.config import CentralConfig, from_mapping, merged, nested
     from tff_esn.console import console, output
     from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.store.cache import Cache, fingerprint
+    from tff_esn.store.cache import Cache
+    from tff_esn.store.json_values import fingerprint
     from tff_esn.store.run_folders import RunStore
     from tff_esn.tuning.report import search_table
     from tff_esn.tuning.search import search

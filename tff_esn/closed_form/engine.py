@@ -20,14 +20,13 @@ from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS, settled_method
 from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
-from tff_esn.store.cache import fingerprint
 from tff_esn.store.client_files import write_examples
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import fingerprint
 
 
 def write_sequences(folder: Path, clients: Clients, config: ClosedFormConfig) -> Path:
     """Writes a file for each training client, in a folder of their own below this one, which it returns."""
-    own = folder / fingerprint(jsonable([config.channels, config.hhar, clients.task.name]))
+    own = folder / fingerprint([config.channels, config.hhar, clients.task.name])
     for name in clients.part(max(config.percent)).train:
         sequences = clients.sequences[name]
         write_examples(own / f"{name}.f32", sequences.values, clients.task.labels(sequences.codes))

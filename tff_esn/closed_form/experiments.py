@@ -39,8 +39,8 @@ from tff_esn.features.preparation import ChannelRecipe, prepare, prepare_hhar, s
 from tff_esn.features.windows import Sequences, chunks
 from tff_esn.presets import CLOSED_FORMS, settled_method
 from tff_esn.reservoir.weights import draw_weights
-from tff_esn.store.cache import Cache, fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.cache import Cache
+from tff_esn.store.json_values import fingerprint
 
 #: Algorithms with a threshold tau.
 THRESHOLDED = ("pfedrr", "r-pfedrr", "hybrid", "low-rank")
@@ -159,7 +159,7 @@ def content_of(root: Path, config: ClosedFormConfig, cache: Cache, labels: Path 
     """A name for what `load_clients` reads, known before any of it is prepared."""
     if is_hhar(root):
         files = [root / sensor_file(config.hhar.kind, sensor) for sensor in SENSORS]
-        return fingerprint(jsonable([cache.content_digest(files), config.hhar]))
+        return fingerprint([cache.content_digest(files), config.hhar])
     keys = subject_keys(open_study(root, labels), ChannelRecipe(config.channels), cache)
     return fingerprint(sorted(keys.items()))
 

@@ -15,8 +15,8 @@ from tff_esn.datasets.tables import FeatureTable
 from tff_esn.errors import ConfigError, TffEsnError
 from tff_esn.features.recipe import FeatureRecipe, table_arrays
 from tff_esn.parallel import map_unordered
-from tff_esn.store.cache import Cache, fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.cache import Cache
+from tff_esn.store.json_values import fingerprint, jsonable
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a recipe's result changes.

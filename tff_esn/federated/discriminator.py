@@ -25,13 +25,13 @@ from tff_esn.features.inputs import Examples, ModelInputs
 from tff_esn.federated.clients import client_reservoirs, write_client_states
 from tff_esn.federated.defences import Judgement, Rule
 from tff_esn.federated.fedavg import ProximalObjective
+from tff_esn.federated.input_noise import InputNoise
 from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
 from tff_esn.metrics import score
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.readout.training import batches_of, filled_up, trajectory_of, with_ones
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.seeds import generator_for, seed_for
-from tff_esn.store.client_files import InputNoise
 from tff_esn.store.files import read_arrays, write_arrays
 
 REAL, FAKE = 1, 0
@@ -74,7 +74,7 @@ def step_examples(inputs: ModelInputs, config: FederatedConfig, seed: int) -> Up
         weights = draw_weights(config.reservoir, inputs.columns, seed_for(seed, "discriminator", kind))
         own = inputs.of(subjects)
         if kind == "fake":
-            own = own.with_noise(InputNoise(config.discriminator.noise, subjects, seed_for(seed, "discriminator")))
+            own = InputNoise(config.discriminator.noise, subjects, seed_for(seed, "discriminator")).added_to(own)
         examples = Examples.concatenate(list(own.states(weights).values()))
         start = initial_readout(config.reservoir.units, len(inputs.task.classes), seed_for(seed, "readout", kind))
         steps, last = readout_steps(examples, config.discriminator.readout, len(inputs.task.classes), start)
@@ -118,7 +118,7 @@ def round_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scra
         _, reservoirs = client_reservoirs(config.reservoir, inputs.columns, subjects, different, reservoir_seed)
         noise = InputNoise(config.discriminator.noise, subjects, own_seed)
         paths, rows = [], 0
-        for kind, seen in (("real", inputs.of(subjects)), ("fake", inputs.of(subjects).with_noise(noise))):
+        for kind, seen in (("real", inputs.of(subjects)), ("fake", noise.added_to(inputs.of(subjects)))):
             files = write_client_states(scratch / f"{restart}-{kind}", seen, reservoirs, config.readout.batch_size)
             paths += [(str(files.path(subject)), REAL if kind == "real" else FAKE) for subject in subjects]
             rows = files.rows

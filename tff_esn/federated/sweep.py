@@ -23,8 +23,7 @@ from tff_esn.federated.rounds import PARTS
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.metrics import METRICS, Scores, scores_from
 from tff_esn.presets import settled
-from tff_esn.store.cache import fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task
 from tff_esn.versions import version_of
 
@@ -121,7 +120,7 @@ def _key(cell: Cell, content: str) -> str:
     config, attack = cell.config, cell.config.attack
     if attack is not None and attack.clients is None and not attack.share:
         config = replace(config, attack=None)
-    return fingerprint(jsonable([VERSION, asdict(config), cell.seed, content, versions]))
+    return fingerprint([VERSION, asdict(config), cell.seed, content, versions])
 
 
 def restored(arrays: Arrays) -> CellResult:

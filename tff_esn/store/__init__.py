@@ -1,1 +1,1 @@
-"""Everything that is written to disk: the cache, run folders, checkpoints."""
+"""Everything that is written to disk: the cache, run folders, metrics, checkpoints."""

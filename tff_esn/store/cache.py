@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 
 from tff_esn.console import log
 from tff_esn.errors import DataError
-from tff_esn.store.files import atomic_write, hold, read_arrays, write_arrays
+from tff_esn.store.files import atomic_write, hold, read_arrays, sha256, write_arrays
+from tff_esn.store.json_values import fingerprint
 
-_BLOCK = 1 << 20
 _LOCK = ".lock"
 _T = TypeVar("_T")
 
@@ -28,22 +27,6 @@ _T = TypeVar("_T")
 def default_folder() -> Path:
     """`$TFF_ESN_CACHE`, or the user's cache folder."""
     return Path(os.environ.get("TFF_ESN_CACHE") or platformdirs.user_cache_dir("tff-esn"))
-
-
-def fingerprint(value: Any) -> str:
-    """A short name for a JSON-able value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
-    try:
-        with file.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise DataError(file, error.strerror or str(error), "a readable file") from None
-    return digest.hexdigest()
 
 
 class Cache:
@@ -63,17 +46,16 @@ class Cache:
         file = file.resolve()
         try:
             status = file.stat()
+            stamp = [str(file), status.st_size, status.st_mtime_ns]
+            memo = self.folder / "digests" / f"{fingerprint(str(file))}.json"
+            with suppress(OSError, ValueError, TypeError):
+                digest, check = json.loads(memo.read_text())
+                if check == fingerprint([stamp, digest]):
+                    return digest
+            with file.open("rb") as stream:
+                digest = sha256(stream, status.st_size)
         except OSError as error:
             raise DataError(file, error.strerror or str(error), "a readable file") from None
-        stamp = [str(file), status.st_size, status.st_mtime_ns]
-        memo = self.folder / "digests" / f"{fingerprint(str(file))}.json"
-        try:
-            digest, check = json.loads(memo.read_text())
-            if check == fingerprint([stamp, digest]):
-                return digest
-        except (OSError, ValueError, TypeError):
-            pass
-        digest = _sha256(file)
         with atomic_write(memo, durable=False) as out:
             out.write(json.dumps([digest, fingerprint([stamp, digest])]).encode())
         return digest
@@ -106,9 +88,9 @@ class Cache:
         above = self.folder / "scratch"
         above.mkdir(parents=True, exist_ok=True)
         with hold(above / _LOCK):
-            for left in above.glob("*/" + _LOCK):
-                with suppress(BlockingIOError, FileNotFoundError), hold(left, wait=False):
-                    shutil.rmtree(left.parent, ignore_errors=True)
+            for left in filter(Path.is_dir, above.iterdir()):
+                with suppress(BlockingIOError, FileNotFoundError), hold(left / _LOCK, wait=False):
+                    shutil.rmtree(left, ignore_errors=True)
             own = Path(tempfile.mkdtemp(dir=above))
             lock = hold(own / _LOCK)
         with lock:
@@ -129,13 +111,11 @@ class Shared:
     def __init__(self, memory: int = 2 << 30, dropped: Callable[[Any], None] | None = None) -> None:
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._memory, self._dropped = memory, dropped
-        self.made = 0
 
     def get(self, key: Hashable, make: Callable[[], _T], size: Callable[[_T], int]) -> _T:
         """The value of `key`, made if it is not there."""
         if key not in self._values:
             value = make()
-            self.made += 1
             self._values[key] = value, size(value)
             while len(self._values) > 1 and sum(own for _, own in self._values.values()) > self._memory:
                 _, (oldest, _) = self._values.popitem(last=False)

@@ -13,7 +13,7 @@ from tff_esn.store.files import append_bytes
 
 
 class EventsFile:
-    """A file of events below a folder; each process that goes on with a run has one of its own."""
+    """A file of events below a folder; each process that resumes a run has its own."""
 
     def __init__(self, folder: Path) -> None:
         name = f"events.out.tfevents.{int(time.time()):010d}.{platform.node()}.{os.getpid()}"
@@ -31,10 +31,6 @@ class EventsFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             events.insert(0, Event(wall_time=time.time(), file_version="brain.Event:2"))
         append_bytes(self._path, b"".join(_record(event.SerializeToString()) for event in events))
-
-    async def release(self, value: Mapping[str, float], key: int) -> None:
-        """The same, as a `tff.program.ReleaseManager`."""
-        self.write(key, value)
 
 
 def _record(data: bytes) -> bytes:

@@ -114,15 +114,6 @@ def append_bytes(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def whole_lines(path: Path) -> bytes:
-    """A file without its last line if that was cut off; nothing if there is no file."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    return content[: content.rfind(b"\n") + 1]
-
-
 def hold(path: Path, wait: bool = True) -> BinaryIO:
     """Takes a lock, which ends when the file that is returned is closed, or its process ends in whatever way.
 
@@ -179,14 +170,19 @@ def read_arrays(path: Path) -> dict[str, NDArray]:
         raise DataError(path, " ".join(str(error).split()) or type(error).__name__, expected) from None
 
 
+def sha256(file: BinaryIO, size: int) -> str:
+    """The digest of the next `size` bytes of a file."""
+    digest = hashlib.sha256()
+    while block := file.read(min(_BLOCK, size)):
+        digest.update(block)
+        size -= len(block)
+    return digest.hexdigest()
+
+
 def _digest(file: BinaryIO) -> bytes:
     """Of a file but for its last bytes, which are the digest; ends at the file's end."""
-    left = max(0, file.seek(0, os.SEEK_END) - _DIGEST_BYTES)
+    size = max(0, file.seek(0, os.SEEK_END) - _DIGEST_BYTES)
     file.seek(0)
-    digest = hashlib.sha256()
-    while left:
-        block = file.read(min(_BLOCK, left))
-        digest.update(block)
-        left -= len(block)
+    digest = sha256(file, size)
     file.seek(0, os.SEEK_END)
-    return digest.hexdigest().encode()
+    return digest.encode()

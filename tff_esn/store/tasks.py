@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tff_esn.errors import TffEsnError
 from tff_esn.parallel import map_unordered
 from tff_esn.store.cache import Cache
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.json_values import jsonable
 
 #: Of a kept part: the seconds it took.
 ELAPSED = "elapsed"
@@ -51,7 +51,7 @@ def packed(value: Any) -> Arrays:
 
 
 def unpacked(arrays: Arrays) -> Any:
-    """The same again."""
+    """The value that `packed` was called with, as JSON holds it."""
     return json.loads(str(arrays[_JSON]))
 
 

@@ -27,8 +27,8 @@ from tff_esn.datasets.synthetic import is_generated, mark_generated
 from tff_esn.datasets.tables import ACTIVITY
 from tff_esn.errors import ConfigError
 from tff_esn.seeds import generator_for
-from tff_esn.store.cache import fingerprint
 from tff_esn.store.files import atomic_write
+from tff_esn.store.json_values import fingerprint
 
 RATES = {"nexus4": 200.0, "s3": 150.0, "s3mini": 100.0, "samsungold": 50.0, "gear": 100.0, "lgwatch": 200.0}
 

@@ -25,8 +25,8 @@ from tff_esn.datasets.synthetic.physiology import (
 )
 from tff_esn.errors import DataError, TffEsnError
 from tff_esn.parallel import map_unordered
-from tff_esn.store.cache import fingerprint
 from tff_esn.store.files import atomic_write
+from tff_esn.store.json_values import fingerprint
 
 E4_START = 1495437325.0
 

@@ -12,9 +12,10 @@ from tff_esn.config import FederatedConfig, ReservoirConfig
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.features.inputs import Examples, ModelInputs
 from tff_esn.federated.attacks import fake_clients, flipped, strength_of
+from tff_esn.federated.input_noise import InputNoise
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.seeds import generator_for, seed_for
-from tff_esn.store.client_files import InputNoise, write_examples
+from tff_esn.store.client_files import write_examples
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,10 @@ def training_inputs(inputs: ModelInputs, config: FederatedConfig, seed: int) -> 
     clients, noise, attack = inputs.split.train, config.noise, config.attack
     own = inputs.of(clients)
     if noise.standard_deviation:
-        own = own.with_noise(InputNoise(noise.standard_deviation, noise.clients or clients, seed))
+        own = InputNoise(noise.standard_deviation, noise.clients or clients, seed).added_to(own)
     if attack is not None and attack.kind == "noise":
         fakes = fake_clients(attack, clients, seed)
-        own = own.with_noise(InputNoise(strength_of(attack), fakes, seed_for(seed, "attack")))
+        own = InputNoise(strength_of(attack), fakes, seed_for(seed, "attack")).added_to(own)
     return own
 
 

@@ -24,8 +24,8 @@ from tff_esn.federated.local import Objective
 from tff_esn.federated.rounds import Evaluator, Program
 from tff_esn.readout.readout import initial_readout
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.store.cache import Shared, fingerprint
-from tff_esn.store.run_folders import jsonable
+from tff_esn.store.cache import Shared
+from tff_esn.store.json_values import fingerprint
 
 
 class FederatedStudy:
@@ -97,7 +97,7 @@ class FederatedStudy:
 
         def make() -> ClientFiles:
             inputs = training_inputs(self.inputs, config, seed)
-            folder = self._scratch / fingerprint(jsonable(key))
+            folder = self._scratch / fingerprint(key)
             lies = attack is not None and attack.kind == "label-flip"
             liars = fake_clients(attack, self.inputs.split.train, seed) if lies else ()
             if in_graph:

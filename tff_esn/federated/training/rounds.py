@@ -25,8 +25,8 @@ from tff_esn.federated.federation import Federation, RoundReport
 from tff_esn.interrupts import deferred_interrupts
 from tff_esn.metrics import METRICS, Scores, score
 from tff_esn.readout.readout import Readout
-from tff_esn.store.checkpoint import Checkpoint, MetricsFile
-from tff_esn.store.events import EventsFile
+from tff_esn.store.checkpoint import Checkpoint
+from tff_esn.store.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff
@@ -161,10 +161,9 @@ class Program:
         There are the last state, `state.npz`, the numbers of every round, `metrics.csv`, and the same for TensorBoard.
         Nothing of a round stays in memory.
         """
-        keepers = [MetricsFile(folder / "metrics.csv"), EventsFile(folder / "tensorboard")]
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
             checkpoint = Checkpoint(folder / "state.npz")
-            return asyncio.run(self._run(checkpoint, keepers, check, bar, lambda record: None))
+            return asyncio.run(self._run(checkpoint, [MetricsFile(folder)], check, bar, lambda record: None))
 
     async def _run(
         self,
