@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, InstanceOf
 from pydantic.dataclasses import dataclass
 
-from tff_esn.datasets.federated import FederatedDataset, balanced_weights
-from tff_esn.errors import ConfigError
-from tff_esn.parameters import STRICT, Parameters, PositiveFloat
+from tff_esn.datasets.federated import FederatedDataset
+from tff_esn.parameters import STRICT, Parameters
 from tff_esn.registry import Registry
 from tff_esn.reservoir.esn import ESN
 
 if TYPE_CHECKING:
     from tff_esn.readout.model import TrainedESN
 
-#: Weight of each class in the loss: `balanced`, a weight each, or None for equal ones.
-ClassWeight = Union[Literal["balanced"], tuple[PositiveFloat, ...], None]
 _A = TypeVar("_A", bound="Algorithm")
 
 
@@ -56,14 +53,3 @@ ALGORITHMS: Registry[type[Algorithm]] = Registry(
 )
 #: An algorithm as a parameter: itself, its name, or a table with its name and parameters.
 AlgorithmChoice = Annotated[InstanceOf[Algorithm], BeforeValidator(lambda given: ALGORITHMS.create(given, "algorithm"))]
-
-
-def class_weights(wanted: Any, data: FederatedDataset) -> tuple[float, ...] | None:
-    """The weight of each class that `ClassWeight` asks for, on the samples of a data set."""
-    if wanted is None or wanted == "balanced":
-        return None if wanted is None else balanced_weights(data.labels(), len(data.classes))
-    if len(wanted) != len(data.classes):
-        raise ConfigError(
-            f"class_weight has {len(wanted)} values; expected one for each of {len(data.classes)} classes"
-        )
-    return tuple(wanted)

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
-from tff_esn.algorithm import Algorithm, ClassWeight, class_weights
+from tff_esn.algorithm import Algorithm
 from tff_esn.closed_form.server import FederatedReadout, Regularization, Statistics
 from tff_esn.closed_form.statistics import dataset_statistics
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
 from tff_esn.parameters import STRICT, NonNegativeFloat
 from tff_esn.readout.model import TrainedESN
+from tff_esn.readout.parameters import ClassWeight, class_weights
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class ClosedForm(Algorithm):
             data,
             weights,
             bias=self.bias,
-            class_weight=class_weights(self.class_weight, data),
+            class_weight=class_weights(self.class_weight, data.labels(), len(data.classes)),
             dtype=np.dtype(self.precision).type,
         )
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Optional
 
 from pydantic.dataclasses import dataclass
 
-from tff_esn.algorithm import Algorithm, ClassWeight
+from tff_esn.algorithm import Algorithm
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
-from tff_esn.federated.attacks import AttackConfig, NoiseConfig
-from tff_esn.federated.defence import DefenceConfig, DiscriminatorConfig
+from tff_esn.federated.parameters import AttackConfig, DefenceConfig, DiscriminatorConfig, NoiseConfig
 from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
 from tff_esn.readout.parameters import GradientTraining
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     import tensorflow_federated as tff
 
-    from tff_esn.federated.training.local import Objective
+    from tff_esn.federated.objective import Objective
     from tff_esn.readout.model import TrainedESN
 
 Engine = Literal["states", "builtin", "graph"]
@@ -56,8 +55,11 @@ class GradientAlgorithm(GradientTraining, Algorithm):
     discriminator: DiscriminatorConfig = DiscriminatorConfig()
 
     family: ClassVar[str] = "federated"
-    #: Weight of a client's update in the mean: its number of `examples`, or `uniform`.
-    weighting: ClassVar[str] = "examples"
+
+    @property
+    def client_weighting(self) -> str:
+        """Weight of a client's update in the mean: its number of `examples`, or `uniform`."""
+        return "examples"
 
     def objective(self) -> Objective | None:
         """What a client minimises beside its loss, for the engine `states`; None if the algorithm has TFF's only."""

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.config import AttackConfig
 from tff_esn.errors import ConfigError
-from tff_esn.features.inputs import Examples
-from tff_esn.federated.local import HONEST
+from tff_esn.federated.parameters import AttackConfig
+from tff_esn.reservoir.samples import Samples
 from tff_esn.seeds import generator_for
 
+#: What an honest client does to its update: see `Client.attack`.
+HONEST = np.array([1.0, 0.0], np.float32)
 #: Attacks on a client's own data; the others change its update.
 ON_DATA = ("noise", "label-flip")
 #: How strong an attack is if nothing is said.
@@ -54,6 +55,6 @@ def strength_of(config: AttackConfig) -> float:
     return config.strength or STRENGTH[config.kind]
 
 
-def flipped(examples: Examples, classes: int) -> Examples:
+def flipped(examples: Samples, classes: int) -> Samples:
     """The same examples, each with the label of the next class."""
-    return Examples(examples.values, (examples.labels + 1) % classes)
+    return Samples(examples.values, (examples.labels + 1) % classes)

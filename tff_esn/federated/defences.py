@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import tensorflow as tf
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from tff_esn.config import PositiveFloat, PositiveInt
+from tff_esn.lazy import LazyModule
+from tff_esn.parameters import PositiveFloat, PositiveInt
 from tff_esn.runtime.context import load_tff
 
 if TYPE_CHECKING:
+    import tensorflow as tf
     import tensorflow_federated as tff
+else:
+    tf = LazyModule("tensorflow")
 
 _strict = ConfigDict(extra="forbid")
 

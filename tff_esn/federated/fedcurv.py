@@ -6,22 +6,84 @@ A client k penalises weights that matter to the others:
         = L_k(w) + lambda * sum(w^2 u - 2 w v) + const,   u = sum_j D_j,  v = sum_j D_j w_j        (eqs. 2.16-2.18)
 
 with D_j the diagonal of client j's Fisher information at its weights w_j. What the thesis prints departs from this in
-several places; each is a switch of `FedCurvConfig`.
+several places; each is a switch of `CurvatureSwitches`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import fields
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import tensorflow as tf
+from pydantic.dataclasses import dataclass
 
-from tff_esn.config import FedCurvConfig
-from tff_esn.readout.likelihood import gradient_by_logits, probabilities_of
-from tff_esn.readout.training import Batch
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.lazy import LazyModule
+from tff_esn.parameters import STRICT, NonNegativeFloat, Parameters
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tff_esn.readout import likelihood
+    from tff_esn.readout.training import Batch
+else:
+    tf, likelihood = LazyModule("tensorflow"), LazyModule("tff_esn.readout.likelihood")
 
 #: Listing 3.6 takes the number of tensors in a batch, inputs and labels, for that of its examples.
 TENSORS_IN_A_BATCH = 2.0
+
+
+@dataclass(frozen=True, repr=False, config=STRICT)
+class CurvatureSwitches(Parameters):
+    """FedCurv's switches: their defaults are FedCurv as meant (Shoham et al. 2019).
+
+    Attributes:
+        fisher: The diagonal of the Fisher information that a client computes.
+            `listing`: squared gradient of log-softmax of the readout's output, summed over a batch (thesis Listing
+            3.6), which is 0 for one output unit; `batch`: the same of the log-likelihood of the labels;
+            `empirical`: squared gradients of the single examples' log-likelihood, summed;
+            `true`: the same in expectation over the labels the model itself expects.
+        divisor: What that is divided by: the number of `tensors` in a batch, 2 (Listing 3.6), or of `examples`.
+        fisher_of: The `last_batch`, before the step on it (Listing 3.4), or `all` examples with the final weights.
+        anchor: Weights that v pairs the diagonal with: those one step `behind` (Listing 3.4), or the `same`.
+        own_share: What a client subtracts from the server's u and v before it penalises: its share of the current
+            `batch` (Listing 3.4), what it sent itself in the `previous` round, or `nothing`.
+        penalty: `outside` the gradient tape, where it shifts the loss and no weight (Listing 3.4), or `inside`.
+        send: A client's own `diagonal` (Listing 3.4), or the `remainder` u - D (Algorithm 2).
+        weighting: Of the clients' updates in the mean: `uniform` (Listing 3.3), or by `examples` (Algorithm 2).
+        factor: lambda, by which the penalty is multiplied.
+    """
+
+    fisher: Literal["listing", "batch", "empirical", "true"] = "true"
+    divisor: Literal["tensors", "examples"] = "examples"
+    fisher_of: Literal["last_batch", "all"] = "all"
+    anchor: Literal["behind", "same"] = "same"
+    own_share: Literal["batch", "previous", "nothing"] = "previous"
+    penalty: Literal["outside", "inside"] = "inside"
+    send: Literal["diagonal", "remainder"] = "diagonal"
+    weighting: Literal["uniform", "examples"] = "examples"
+    factor: NonNegativeFloat = 0.1
+
+
+@ALGORITHMS.register
+@dataclass(frozen=True, repr=False, config=STRICT)
+class FedCurv(CurvatureSwitches, GradientAlgorithm):
+    """FedAvg whose clients penalise changes of weights that matter to the others."""
+
+    name = "fedcurv"
+    label = "FedCurv"
+
+    @property
+    def client_weighting(self) -> str:
+        """As `weighting` says."""
+        return self.weighting
+
+    def objective(self) -> CurvatureObjective:
+        """The penalty."""
+        return CurvatureObjective(
+            CurvatureSwitches(**{field.name: getattr(self, field.name) for field in fields(CurvatureSwitches)})
+        )
 
 
 class Curvature(NamedTuple):
@@ -59,7 +121,7 @@ class CurvatureMemory(NamedTuple):
     share: Curvature
 
 
-def fisher_diagonal(weights: tf.Tensor, batch: Batch, config: FedCurvConfig) -> tf.Tensor:
+def fisher_diagonal(weights: tf.Tensor, batch: Batch, config: CurvatureSwitches) -> tf.Tensor:
     """D: how much the readout's likelihood depends on each weight.
 
     With states h, outputs p and targets y, an example of class weight c counting as c examples, the sums over a
@@ -70,7 +132,7 @@ def fisher_diagonal(weights: tf.Tensor, batch: Batch, config: FedCurvConfig) -> 
         empirical  sum c (p - y)^2 h^2
         true       sum c p (1 - p) h^2
     """
-    outputs, share = probabilities_of(tf.matmul(batch.states, weights)), batch.share
+    outputs, share = likelihood.probabilities_of(tf.matmul(batch.states, weights)), batch.share
     # The sums are worked out with shares, class weights over the number of examples, where they are linear in them.
     if config.fisher == "listing":
         counted = tf.cast(share > 0, tf.float32)
@@ -89,10 +151,10 @@ def _listing_sensitivity(outputs: tf.Tensor) -> tf.Tensor:
 
     By p it is 1 - K softmax(p) for K outputs, exactly 0 for one.
     """
-    return gradient_by_logits(outputs, 1 - outputs.shape[-1] * tf.nn.softmax(outputs))
+    return likelihood.gradient_by_logits(outputs, 1 - outputs.shape[-1] * tf.nn.softmax(outputs))
 
 
-def curvature_of(weights: tf.Tensor, behind: tf.Tensor, batch: Batch, config: FedCurvConfig) -> Curvature:
+def curvature_of(weights: tf.Tensor, behind: tf.Tensor, batch: Batch, config: CurvatureSwitches) -> Curvature:
     """The curvature of a batch, u = D and v = D w, with the weights that the configuration pairs D with."""
     diagonal = fisher_diagonal(weights, batch, config)
     anchor = behind if config.anchor == "behind" else weights
@@ -109,15 +171,15 @@ def subtracted(whole: Curvature, part: Curvature) -> Curvature:
     return tf.nest.map_structure(tf.subtract, whole, part)
 
 
-@dataclass(frozen=True)
+@plain_dataclass(frozen=True)
 class CurvatureObjective:
     """A client's objective under FedCurv; see `tff_esn.federated.local.Objective`."""
 
-    config: FedCurvConfig
+    config: CurvatureSwitches
 
     def initialize(self, weights: tf.Tensor) -> ServerCurvature:
         """Zero u and v."""
-        return ServerCurvature(self.silence(weights), tf.constant(self.config.factor, tf.float32))
+        return ServerCurvature(self.empty_message(weights), tf.constant(self.config.factor, tf.float32))
 
     def start(self, server: ServerCurvature, own: Curvature, weights: tf.Tensor) -> CurvatureMemory:
         """The others' u and v; `own` is what this client sent a round ago, 0 if it took no part."""
@@ -146,7 +208,7 @@ class CurvatureObjective:
             share = curvature_of(trained, memory.behind, everything, self.config)
         return subtracted(server.curvature, share) if self.config.send == "remainder" else share
 
-    def silence(self, weights: tf.Tensor) -> Curvature:
+    def empty_message(self, weights: tf.Tensor) -> Curvature:
         """Zero u and v."""
         zeros = tf.zeros_like(weights)
         return Curvature(zeros, zeros)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from numpy.typing import NDArray
-
+from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
 from tff_esn.errors import ConfigError
-from tff_esn.features.inputs import ModelInputs
 from tff_esn.seeds import generator_for
 
 
@@ -25,22 +23,22 @@ class InputNoise:
     clients: tuple[str, ...]
     seed: int = 0
 
-    def added_to(self, inputs: ModelInputs) -> ModelInputs:
-        """The inputs with noise on those of the chosen clients.
+    def added_to(self, data: FederatedDataset) -> FederatedDataset:
+        """The data set with noise on the inputs of the chosen clients.
 
         Raises:
             ConfigError: A chosen client is not among them.
         """
-        unknown = [client for client in self.clients if client not in inputs.windows]
+        unknown = [client for client in self.clients if client not in data.sequences]
         if unknown:
-            expected = f"clients out of {', '.join(inputs.windows)}"
+            expected = f"clients out of {', '.join(data.clients)}"
             raise ConfigError(f"input noise for {', '.join(unknown)}; expected {expected}")
-        noisy = {name: replace(own, values=self._noisy(name, own.values)) for name, own in inputs.windows.items()}
-        series = {name: self._noisy(name, inputs.series[name]) for name in inputs.windows}
-        return replace(inputs, windows=noisy, series=series)
+        noisy = {client: self._noisy(client, data.sequences[client]) for client in self.clients}
+        return replace(data, sequences={**data.sequences, **noisy})
 
-    def _noisy(self, client: str, values: NDArray) -> NDArray:
-        if client not in self.clients:
-            return values
+    def _noisy(self, client: str, own: LabelledSequences) -> LabelledSequences:
         generator = generator_for(self.seed, "input noise", client)
-        return values + generator.normal(0.0, self.standard_deviation, values.shape)
+        if not isinstance(own.values, tuple):
+            return replace(own, values=own.values + generator.normal(0.0, self.standard_deviation, own.values.shape))
+        values = tuple(part + generator.normal(0.0, self.standard_deviation, part.shape) for part in own.values)
+        return replace(own, values=values)

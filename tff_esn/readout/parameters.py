@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Literal
+from typing import Any, Literal, Union
 
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
-from tff_esn.algorithm import ClassWeight
+from tff_esn.datasets.federated import balanced_weights
+from tff_esn.errors import ConfigError
 from tff_esn.parameters import STRICT, Parameters, PositiveFloat, PositiveInt
+
+#: Weight of each class: `balanced`, a weight each, or None for equal ones.
+ClassWeight = Union[Literal["balanced"], tuple[PositiveFloat, ...], None]
 
 
 @dataclass(frozen=True, repr=False, config=STRICT)
@@ -35,3 +40,12 @@ class GradientTraining(Parameters):
     def training(self) -> GradientTraining:
         """These parameters alone."""
         return GradientTraining(**{field.name: getattr(self, field.name) for field in fields(GradientTraining)})
+
+
+def class_weights(wanted: Any, labels: NDArray, classes: int) -> tuple[float, ...] | None:
+    """The weight of each class that `ClassWeight` asks for, given the labels of the training examples."""
+    if wanted is None or wanted == "balanced":
+        return None if wanted is None else balanced_weights(labels, classes)
+    if len(wanted) != classes:
+        raise ConfigError(f"class_weight has {len(wanted)} values; expected one for each of {classes} classes")
+    return tuple(wanted)

@@ -15,9 +15,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tff_esn.config import ReadoutConfig
-from tff_esn.errors import ConfigError
 from tff_esn.readout.likelihood import losses_of, probabilities_of, targets_of
+from tff_esn.readout.parameters import GradientTraining, class_weights
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.seeds import generator_for
 
@@ -282,7 +281,7 @@ def fit_readout(
     states: NDArray[np.float32],
     labels: NDArray[np.int64],
     classes: int,
-    config: ReadoutConfig,
+    config: GradientTraining,
     seed: int,
     start: Readout | None = None,
 ) -> Readout:
@@ -290,10 +289,7 @@ def fit_readout(
 
     Equal to `tf.keras.Model.fit` with `class_weight` on a dense layer with the same start.
     """
-    check_class_weight(config, classes)
-    missing = [label for label in range(classes) if not (labels == label).any()]
-    if missing:
-        raise ConfigError(f"no training example of class {missing[0]}; expected all {classes} classes")
+    weights = class_weights(config.class_weight, labels, classes)
     readout = start or initial_readout(states.shape[1], classes, seed)
     states = np.concatenate([states, np.ones((len(states), 1), np.float32)], axis=1)
     progress = started(tf.constant(readout.weights), OPTIMIZERS[config.optimizer])
@@ -301,13 +297,7 @@ def fit_readout(
     for epoch in range(config.epochs):
         order = random.permutation(len(labels)) if config.order == "shuffled" else slice(None)
         rows, targets = filled_up(states[order], size), filled_up(labels[order].astype(np.int32), size, -1)
-        batches, count = batches_of(tf.constant(rows), tf.constant(targets), size, classes, config.class_weight)
+        batches, count = batches_of(tf.constant(rows), tf.constant(targets), size, classes, weights)
         rate = tf.constant(config.learning_rate)
         progress = _kept_epoch(config.optimizer)(batches, count, progress, count * epoch, rate)
     return Readout.from_weights(progress.weights.numpy(), readout.activation)
-
-
-def check_class_weight(config: ReadoutConfig, classes: int) -> None:
-    """Refuses weights for another number of classes."""
-    if config.class_weight is not None and len(config.class_weight) != classes:
-        raise ConfigError(f"class_weight has {len(config.class_weight)} values; expected one for each of {classes}")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import FederatedConfig, ReadoutConfig
-from tff_esn.federated.local import Client, LocalWork
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.federated.training.local import Client, LocalWork
 from tff_esn.readout.likelihood import KERAS_LOSSES
+from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.readout import Activation, Readout
 from tff_esn.readout.training import shuffled_order
 from tff_esn.reservoir.weights import ReservoirWeights
@@ -132,32 +133,19 @@ def model_function(
     return model
 
 
-def client_optimizer(readout: ReadoutConfig) -> tff.learning.optimizers.Optimizer:
+def client_optimizer(readout: GradientTraining) -> tff.learning.optimizers.Optimizer:
     """TFF's optimizer of a client."""
     optimizers = load_tff().learning.optimizers
     build = {"adam": optimizers.build_adam, "sgd": optimizers.build_sgdm}[readout.optimizer]
     return build(readout.learning_rate)
 
 
-def build_builtin_process(config: FederatedConfig, model: Callable[[], Any]) -> tff.learning.templates.LearningProcess:
-    """TFF's process of an algorithm, every setting but those of the configuration as TFF has it.
-
-    One setting is TFF's own to offer: a weighted mean over clients none of which counts is 0, not NaN.
-    """
-    assert config.readout is not None
-    tff = load_tff()
-    algorithms, local = tff.learning.algorithms, client_optimizer(config.readout)
-    server = tff.learning.optimizers.build_sgdm(config.server_learning_rate)
-    mean = tff.aggregators.MeanFactory(no_nan_division=True)
-    if config.algorithm == "fedavg":
-        return algorithms.build_weighted_fed_avg(model, local, server, model_aggregator=mean)
-    if config.algorithm == "fedavg-unweighted":
-        return algorithms.build_unweighted_fed_avg(model, local, server)
-    if config.algorithm == "fedprox":
-        return algorithms.build_weighted_fed_prox(model, config.proximal_strength, local, server, model_aggregator=mean)
-    if config.algorithm == "fedsgd":
-        return algorithms.build_fed_sgd(model, server, model_aggregator=mean)
-    return algorithms.build_weighted_mime_lite(model, local, server, model_aggregator=mean)
+def build_builtin_process(
+    algorithm: GradientAlgorithm, training: GradientTraining, model: Callable[[], Any]
+) -> tff.learning.templates.LearningProcess:
+    """TFF's process of an algorithm, with its optimizers."""
+    server = load_tff().learning.optimizers.build_sgdm(algorithm.server_learning_rate)
+    return algorithm.build(model, client_optimizer(training), server)
 
 
 def client_dataset(client: Client, work: LocalWork, shape: tuple[int, ...] | None = None) -> tf.data.Dataset:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from tff_esn.config import FederatedConfig, ReservoirConfig
+from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.features.inputs import Examples, ModelInputs
+from tff_esn.federated.algorithm import GradientAlgorithm
 from tff_esn.federated.attacks import fake_clients, flipped, strength_of
 from tff_esn.federated.input_noise import InputNoise
+from tff_esn.reservoir.esn import ESN
+from tff_esn.reservoir.samples import Samples, sample_states
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.seeds import generator_for, seed_for
 from tff_esn.store.client_files import write_examples
@@ -53,19 +53,19 @@ class ClientFiles:
 
 
 def client_reservoirs(
-    config: ReservoirConfig, columns: int, clients: Sequence[str], different: bool, seed: int
+    esn: ESN, inputs: int, clients: Sequence[str], different: bool, seed: int
 ) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
     """The server's reservoir, and each client's: the server's, or one from a seed of its own."""
-    server = draw_weights(config, columns, seed)
+    server = draw_weights(esn, inputs, seed)
     if not different:
         return server, [server] * len(clients)
-    return server, [draw_weights(config, columns, seed_for(seed, "client reservoir", client)) for client in clients]
+    return server, [draw_weights(esn, inputs, seed_for(seed, "client reservoir", client)) for client in clients]
 
 
-def training_inputs(inputs: ModelInputs, config: FederatedConfig, seed: int) -> ModelInputs:
+def training_data(data: FederatedDataset, algorithm: GradientAlgorithm, seed: int) -> FederatedDataset:
     """What the training clients see, with noise where it is asked for, and that of an attack."""
-    clients, noise, attack = inputs.split.train, config.noise, config.attack
-    own = inputs.of(clients)
+    clients, noise, attack = data.partition.train, algorithm.noise, algorithm.attack
+    own = data.of(clients)
     if noise.standard_deviation:
         own = InputNoise(noise.standard_deviation, noise.clients or clients, seed).added_to(own)
     if attack is not None and attack.kind == "noise":
@@ -76,58 +76,58 @@ def training_inputs(inputs: ModelInputs, config: FederatedConfig, seed: int) -> 
 
 def write_client_states(
     folder: Path,
-    inputs: ModelInputs,
+    data: FederatedDataset,
     reservoirs: Sequence[ReservoirWeights],
     batch_size: int,
-    liars: Sequence[str] = (),
+    flipping: Sequence[str] = (),
 ) -> ClientFiles:
-    """Writes the states of each client in its own reservoir; `liars` have the wrong labels."""
-    examples: dict[str, Examples] = {}
+    """Writes the states of each client in its own reservoir; the labels of those in `flipping` are wrong."""
+    samples: dict[str, Samples] = {}
     if all(weights is reservoirs[0] for weights in reservoirs):
-        examples = inputs.states(reservoirs[0])
+        samples = sample_states(data, reservoirs[0])
     else:
-        for client, weights in zip(inputs.windows, reservoirs):
-            examples.update(inputs.of([client]).states(weights))
-    return _write(folder, inputs, examples, batch_size, liars)
+        for client, weights in zip(data.clients, reservoirs):
+            samples.update(sample_states(data.of([client]), weights))
+    return _write(folder, data, samples, batch_size, flipping)
 
 
-def write_client_windows(folder: Path, inputs: ModelInputs, batch_size: int, liars: Sequence[str] = ()) -> ClientFiles:
-    """Writes the windows of each client, for a reservoir in the graph; `liars` have the wrong labels."""
-    if inputs.reading != "window":
-        raise ConfigError(f"reading = {inputs.reading!r} with a reservoir in the graph; expected reading = 'window'")
-    return _write(folder, inputs, inputs.sequences(), batch_size, liars)
+def write_client_windows(
+    folder: Path, data: FederatedDataset, batch_size: int, flipping: Sequence[str] = ()
+) -> ClientFiles:
+    """Writes the windows of each client, for a reservoir in the graph; the labels of those in `flipping` are wrong."""
+    samples = {}
+    for client, own in data.sequences.items():
+        if own.per_step or isinstance(own.values, tuple):
+            raise ConfigError(
+                f"{client}: a label for each step with a reservoir in the graph; expected windows with a label each"
+            )
+        samples[client] = Samples(own.values[own.counted], own.sample_labels)
+    return _write(folder, data, samples, batch_size, flipping)
 
 
 def _write(
-    folder: Path, inputs: ModelInputs, examples: dict[str, Examples], batch_size: int, liars: Sequence[str]
+    folder: Path, data: FederatedDataset, samples: dict[str, Samples], batch_size: int, flipping: Sequence[str]
 ) -> ClientFiles:
-    for client, own in examples.items():
-        _check(client, own, inputs)
-    counts = tuple(len(own.labels) for own in examples.values())
+    for client, own in samples.items():
+        if not len(own.labels):
+            found = f"no sample of the task {data.task.name!r}"
+            raise DataError(client, found, f"classes {', '.join(data.classes)}")
+    counts = tuple(len(own.labels) for own in samples.values())
     rows = -(-max(counts) // batch_size) * batch_size
-    examples.update({client: flipped(examples[client], len(inputs.task.classes)) for client in liars})
-    for client, own in examples.items():
+    samples.update({client: flipped(samples[client], len(data.classes)) for client in flipping})
+    for client, own in samples.items():
         write_examples(folder / f"{client}.f32", own.values, own.labels, rows)
-    return ClientFiles(folder, tuple(examples), counts, rows, next(iter(examples.values())).values.shape[1:])
+    return ClientFiles(folder, tuple(samples), counts, rows, next(iter(samples.values())).values.shape[1:])
 
 
-def _check(client: str, own: Examples, inputs: ModelInputs) -> None:
-    task = inputs.task
-    if not len(own.labels):
-        raise DataError(client, f"no example of the task {task.name!r}", f"classes {', '.join(task.classes)}")
-    held = np.unique(own.labels)
-    if len(held) == 1:
-        found = f"{len(own.labels)} examples, all of the class {task.classes[held[0]]!r}"
-        raise DataError(client, found, "a client with more than one class, or a split without it")
-
-
-def check_clients(config: FederatedConfig, clients: Sequence[str]) -> None:
-    """Refuses more clients a round than there are."""
-    if config.clients_per_round > len(clients):
+def clients_per_round(algorithm: GradientAlgorithm, clients: Sequence[str]) -> int:
+    """How many clients are drawn each round; more than there are is an error."""
+    number = algorithm.clients_per_round or len(clients)
+    if number > len(clients):
         raise ConfigError(
-            f"clients_per_round = {config.clients_per_round}; the split has {len(clients)} training clients: "
-            f"{', '.join(clients)}"
+            f"clients_per_round = {number}; the split has {len(clients)} training clients: {', '.join(clients)}"
         )
+    return number
 
 
 def drawn_clients(clients: Sequence[str], number: int, seed: int, round_number: int) -> list[str]:

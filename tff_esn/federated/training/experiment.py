@@ -1,133 +1,151 @@
-"""A study under federated configurations: everything that runs share is made once."""
+"""An algorithm on a data set: everything that several trainings share is made once."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from tff_esn.config import FederatedConfig
-from tff_esn.features.inputs import ModelInputs
+from tff_esn.datasets.federated import FederatedDataset
+from tff_esn.federated.algorithm import GradientAlgorithm
 from tff_esn.federated.attacks import ON_DATA, fake_clients
-from tff_esn.federated.clients import (
+from tff_esn.federated.defences import RULES, Rule
+from tff_esn.federated.training.client_states import (
     ClientFiles,
-    check_clients,
     client_reservoirs,
-    training_inputs,
+    clients_per_round,
+    training_data,
     write_client_states,
     write_client_windows,
 )
-from tff_esn.federated.defences import RULES, Rule
-from tff_esn.federated.discriminator import Discriminator, discriminator_for
-from tff_esn.federated.federation import build_federation, engine_of
-from tff_esn.federated.local import Objective
-from tff_esn.federated.rounds import Evaluator, Program
-from tff_esn.readout.readout import initial_readout
+from tff_esn.federated.training.discriminator import Discriminator, discriminator_for
+from tff_esn.federated.training.federation import build_federation
+from tff_esn.federated.training.rounds import Evaluator, Program
+from tff_esn.parameters import to_mapping
+from tff_esn.readout.model import TrainedESN
+from tff_esn.readout.parameters import GradientTraining, class_weights
+from tff_esn.readout.readout import Readout, initial_readout
+from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.store.cache import Shared
-from tff_esn.store.json_values import fingerprint
+from tff_esn.store.cache import Cache, Shared
+from tff_esn.store.json_values import fingerprint, jsonable
 
 
-class FederatedStudy:
-    """Subjects as clients.
+class FederatedExperiment:
+    """Clients on disk, reservoirs and evaluations of a data set, shared by the algorithms that are run on it.
 
     Args:
-        inputs: What a model sees of the subjects.
+        data: The clients.
         scratch: Folder for the clients' files.
         elsewhere: The same folder for whoever computes for the clients, such as a copy of it on another host's disk;
             None if they see this one.
     """
 
-    def __init__(self, inputs: ModelInputs, scratch: Path, elsewhere: Path | None = None) -> None:
-        self.inputs, self._scratch, self._elsewhere = inputs, scratch, elsewhere
+    def __init__(self, data: FederatedDataset, scratch: Path, elsewhere: Path | None = None) -> None:
+        self.data, self._scratch, self._elsewhere = data, scratch, elsewhere
         self._drawn, self._evaluators, self._discriminators = Shared(), Shared(), Shared()
         self._written = Shared(dropped=lambda files: shutil.rmtree(files.folder))
 
-    def program(self, config: FederatedConfig, seed: int, objective: Objective | None = None) -> Program:
-        """The rounds of a configuration, with all that presets decide.
-
-        Args:
-            config: Its inputs are those of this study.
-            seed: Of every random choice: reservoirs, initial readout, noise, orders and drawing.
-            objective: What clients minimise beside their loss; None for that of the configuration's algorithm.
-        """
-        check_clients(config, self.inputs.split.train)
-        classes = len(self.inputs.task.classes)
-        in_graph = engine_of(config) == "graph"
-        own = self._reservoirs(config, seed)[1] if in_graph else None
+    def program(self, algorithm: GradientAlgorithm) -> Program:
+        """The rounds of an algorithm; its seed is that of reservoirs, initial readout, noise, orders and drawing."""
+        seed, classes = algorithm.esn.seed, len(self.data.classes)
+        number = clients_per_round(algorithm, self.data.partition.train)
+        in_graph = algorithm.chosen_engine == "graph"
         federation = build_federation(
-            config,
-            self.files(config, seed),
+            algorithm,
+            self.training(algorithm),
+            self.files(algorithm),
             classes,
-            initial_readout(config.reservoir.units, classes, seed),
+            initial_readout(algorithm.esn.units, classes, seed),
             seed,
-            own,
-            self._rule(config, seed),
-            objective,
+            self._reservoirs(algorithm)[1] if in_graph else None,
+            self._rule(algorithm),
         )
-        return Program(
-            federation,
-            self._evaluator(config, seed),
-            config.rounds,
-            config.clients_per_round,
-            config.evaluate_every,
-            seed,
+        evaluator = self._evaluator(algorithm)
+        return Program(federation, evaluator, algorithm.rounds, number, algorithm.evaluate_every, seed)
+
+    def trained(self, algorithm: GradientAlgorithm, readout: Readout) -> TrainedESN:
+        """The model of a readout that an algorithm's rounds ended with."""
+        return TrainedESN.of(algorithm, self.data, self._reservoirs(algorithm)[0], readout)
+
+    def training(self, algorithm: GradientAlgorithm) -> GradientTraining:
+        """How a client trains, with a number for each class weight."""
+        labels = self.data.part("train").labels()
+        weights = class_weights(algorithm.class_weight, labels, len(self.data.classes))
+        return replace(algorithm.training, class_weight=weights)
+
+    def discriminator(self, algorithm: GradientAlgorithm) -> Discriminator:
+        """That of an algorithm whose defence it is."""
+        key = (
+            algorithm.defence,
+            algorithm.discriminator,
+            algorithm.esn,
+            algorithm.reservoirs,
+            algorithm.training,
         )
-
-    def reservoir(self, config: FederatedConfig, seed: int) -> ReservoirWeights:
-        """The server's."""
-        return self._reservoirs(config, seed)[0]
-
-    def discriminator(self, config: FederatedConfig, seed: int) -> Discriminator:
-        """That of a configuration whose defence it is."""
-        key = (config.defence, config.discriminator, config.reservoir, config.reservoirs, config.readout, seed)
 
         def make() -> Discriminator:
-            return discriminator_for(self.inputs, config, seed, self._scratch / "discriminator")
+            return discriminator_for(self.data, algorithm, self.training(algorithm), self._scratch / "discriminator")
 
         return self._discriminators.get(key, make, lambda made: sum(kernel.nbytes for kernel, _ in made.layers))
 
-    def files(self, config: FederatedConfig, seed: int) -> ClientFiles:
+    def files(self, algorithm: GradientAlgorithm) -> ClientFiles:
         """The clients' examples, in a folder of their own below that of all."""
-        assert config.readout is not None
-        in_graph = engine_of(config) == "graph"
-        size = config.readout.batch_size
-        attack = config.attack if config.attack is not None and config.attack.kind in ON_DATA else None
-        key = (config.noise, attack, seed, size, None if in_graph else (config.reservoir, config.reservoirs))
+        in_graph = algorithm.chosen_engine == "graph"
+        size, seed = algorithm.batch_size, algorithm.esn.seed
+        attack = algorithm.attack if algorithm.attack is not None and algorithm.attack.kind in ON_DATA else None
+        reservoirs = None if in_graph else (algorithm.esn, algorithm.reservoirs)
+        key = (algorithm.noise, attack, seed, size, reservoirs)
 
         def make() -> ClientFiles:
-            inputs = training_inputs(self.inputs, config, seed)
-            folder = self._scratch / fingerprint(key)
-            lies = attack is not None and attack.kind == "label-flip"
-            liars = fake_clients(attack, self.inputs.split.train, seed) if lies else ()
+            data = training_data(self.data, algorithm, seed)
+            folder = self._scratch / fingerprint(jsonable(to_mapping(key)))
+            flips = attack is not None and attack.kind == "label-flip"
+            flipping = fake_clients(attack, self.data.partition.train, seed) if flips else ()
             if in_graph:
-                files = write_client_windows(folder, inputs, size, liars)
+                files = write_client_windows(folder, data, size, flipping)
             else:
-                files = write_client_states(folder, inputs, self._reservoirs(config, seed)[1], size, liars)
+                files = write_client_states(folder, data, self._reservoirs(algorithm)[1], size, flipping)
             return files if self._elsewhere is None else replace(files, elsewhere=self._elsewhere / folder.name)
 
         return self._written.get(key, make, lambda made: made.bytes)
 
-    def _rule(self, config: FederatedConfig, seed: int) -> Rule | None:
-        defence = config.defence
+    def _rule(self, algorithm: GradientAlgorithm) -> Rule | None:
+        defence = algorithm.defence
         if defence is None or defence.kind in ("none", "tff-robust"):
             return None
         if defence.kind != "discriminator":
             return RULES[defence.kind]
-        assert defence.treatment is not None
-        return self.discriminator(config, seed).rule(defence.treatment)
+        return self.discriminator(algorithm).rule(defence.treatment)
 
-    def _reservoirs(self, config: FederatedConfig, seed: int) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
-        different, inputs = config.reservoirs == "different", self.inputs
+    def _reservoirs(self, algorithm: GradientAlgorithm) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
+        different, data, esn = algorithm.reservoirs == "different", self.data, algorithm.esn
 
         def make() -> tuple[ReservoirWeights, list[ReservoirWeights]]:
-            return client_reservoirs(config.reservoir, inputs.columns, inputs.split.train, different, seed)
+            return client_reservoirs(esn, data.inputs, data.partition.train, different, esn.seed)
 
-        key = (config.reservoir, different, seed)
-        return self._drawn.get(key, make, lambda made: made[0].recurrent_kernel.nbytes * (1 + len(made[1])))
+        return self._drawn.get(
+            (esn, different), make, lambda made: made[0].recurrent_kernel.nbytes * (1 + len(made[1]))
+        )
 
-    def _evaluator(self, config: FederatedConfig, seed: int) -> Evaluator:
+    def _evaluator(self, algorithm: GradientAlgorithm) -> Evaluator:
         def make() -> Evaluator:
-            return Evaluator(self.inputs.states(self.reservoir(config, seed)), self.inputs.split)
+            return Evaluator(sample_states(self.data, self._reservoirs(algorithm)[0]), self.data.partition)
 
-        return self._evaluators.get((config.reservoir, seed), make, lambda made: made.states.nbytes)
+        return self._evaluators.get(algorithm.esn, make, lambda made: made.states.nbytes)
+
+
+@contextmanager
+def temporary_experiment(data: FederatedDataset) -> Iterator[FederatedExperiment]:
+    """An experiment whose files are gone when the block ends."""
+    with Cache().scratch() as scratch:
+        yield FederatedExperiment(data, scratch)
+
+
+def train(algorithm: GradientAlgorithm, data: FederatedDataset) -> TrainedESN:
+    """Runs all rounds of an algorithm."""
+    with temporary_experiment(data) as experiment:
+        readout, _ = experiment.program(algorithm).run(description=algorithm.label)
+        return experiment.trained(algorithm, readout)

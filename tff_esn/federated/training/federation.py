@@ -10,32 +10,22 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import AttackConfig, FederatedConfig
 from tff_esn.errors import ConfigError
+from tff_esn.federated.algorithm import GradientAlgorithm
 from tff_esn.federated.attacks import ON_DATA, fake_clients, update_attack
-from tff_esn.federated.builtin import ReservoirBank, build_builtin_process, client_dataset, model_function
-from tff_esn.federated.clients import ClientFiles
 from tff_esn.federated.defences import Rule
-from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.fedcurv import CurvatureObjective
-from tff_esn.federated.local import Client, Diagnostics, LocalWork, Objective
-from tff_esn.federated.process import ServerState, build_readout_process
+from tff_esn.federated.objective import Objective
+from tff_esn.federated.parameters import AttackConfig
+from tff_esn.federated.training.builtin import ReservoirBank, build_builtin_process, client_dataset, model_function
+from tff_esn.federated.training.client_states import ClientFiles
+from tff_esn.federated.training.local import Client, Diagnostics, LocalWork
+from tff_esn.federated.training.process import ServerState, build_readout_process
+from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.readout import Readout
-from tff_esn.readout.training import check_class_weight
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime.context import load_tff
 from tff_esn.seeds import seed_for
-
-#: Which engines an algorithm has, the one it takes by itself first. They agree, but for FedProx: TFF 0.87 adds
-#: mu (w_server - w) to the gradient, which drives clients away from the server, where ours adds mu (w - w_server).
-ENGINES: dict[str, tuple[str, ...]] = {
-    "fedavg": ("states", "builtin", "graph"),
-    "fedavg-unweighted": ("states", "builtin", "graph"),
-    "fedprox": ("states", "builtin", "graph"),
-    "fedsgd": ("builtin", "graph"),
-    "mimelite": ("builtin", "graph"),
-    "fedcurv": ("states", "graph"),
-}
 
 
 @dataclass(frozen=True)
@@ -74,58 +64,45 @@ class Federation(Protocol):
         """The server's readout."""
 
 
-def engine_of(config: FederatedConfig) -> str:
-    """The engine that a configuration asks for, or its algorithm's first."""
-    engines = ENGINES[config.algorithm]
-    if config.engine not in (None, *engines):
-        raise ConfigError(f"engine = {config.engine!r} with {config.algorithm}; expected {' or '.join(engines)}")
-    return config.engine or engines[0]
-
-
 def build_federation(
-    config: FederatedConfig,
+    algorithm: GradientAlgorithm,
+    training: GradientTraining,
     files: ClientFiles,
     classes: int,
     start: Readout,
     seed: int,
     reservoirs: Sequence[ReservoirWeights] | None = None,
     rule: Rule | None = None,
-    objective: Objective | None = None,
 ) -> Federation:
-    """The federation of a configuration.
+    """The federation of an algorithm.
 
     Args:
-        config: With all that presets decide.
+        algorithm: What a round is.
+        training: How a client trains, with a number for each class weight.
         files: The clients' examples: states, or windows for the engine `graph`.
         classes: Number of classes.
         start: The readout before the first round.
         seed: Seed of the examples' orders.
         reservoirs: The clients' own, for the engine `graph`.
-        rule: How the server judges updates, if it does.
-        objective: What clients minimise beside their loss, hashable; None for that of the algorithm.
+        rule: How the server combines updates, if not by their mean.
     """
-    engine, readout = engine_of(config), config.readout
-    assert readout is not None and config.fedcurv is not None
-    check_class_weight(readout, classes)
-    uniform = config.algorithm == "fedavg-unweighted" or (
-        config.algorithm == "fedcurv" and config.fedcurv.weighting == "uniform"
-    )
     work = LocalWork(
         columns=int(np.prod(files.shape)),
         units=len(start.kernel),
         classes=classes,
         rows=files.rows,
-        readout=readout,
-        weighting="uniform" if uniform else "examples",
+        readout=training,
+        weighting=algorithm.client_weighting,
     )
-    if engine == "states" or config.algorithm == "fedcurv":
-        return ReadoutFederation(config, files, work, start, seed, reservoirs, rule, objective or _objective(config))
-    if objective is not None:
-        raise ConfigError(f"an objective with engine = {engine!r}; expected engine = 'states'")
-    defended = config.defence is not None and config.defence.kind != "none"
-    if defended or (config.attack is not None and config.attack.kind not in ON_DATA):
+    engine, objective = algorithm.chosen_engine, algorithm.objective()
+    if engine == "states" or "builtin" not in algorithm.engines:
+        if objective is None:
+            raise ConfigError(f"{algorithm.name} with engine = {engine!r}; expected an objective, or a TFF process")
+        return ReadoutFederation(algorithm, files, work, start, seed, reservoirs, rule, objective)
+    defended = algorithm.defence is not None and algorithm.defence.kind != "none"
+    if defended or (algorithm.attack is not None and algorithm.attack.kind not in ON_DATA):
         raise ConfigError(f"an attack on updates or a defence with engine = {engine!r}; expected engine = 'states'")
-    return BuiltinFederation(config, files, work, start, seed, reservoirs)
+    return BuiltinFederation(algorithm, files, work, start, seed, reservoirs)
 
 
 class _OnFiles:
@@ -162,7 +139,7 @@ class ReadoutFederation(_OnFiles):
 
     def __init__(
         self,
-        config: FederatedConfig,
+        algorithm: GradientAlgorithm,
         files: ClientFiles,
         work: LocalWork,
         start: Readout,
@@ -171,26 +148,25 @@ class ReadoutFederation(_OnFiles):
         rule: Rule | None,
         objective: Objective,
     ) -> None:
-        super().__init__(files, work, config.attack, seed)
+        super().__init__(files, work, algorithm.attack, seed)
         self.objective = objective
-        self._config, self._start = config, start
+        self._rate, self._start = algorithm.server_learning_rate, start
         features = None if reservoirs is None else _InGraph(tuple(reservoirs), files.shape)
-        robust = config.defence is not None and config.defence.kind == "tff-robust"
+        robust = algorithm.defence is not None and algorithm.defence.kind == "tff-robust"
         same = _without_rates(replace(work, features=features)), _without_rates(self.objective)
         self._process = _kept_process(*same, robust, rule)
 
     def initial_state(self) -> ReadoutState:
         """The initial readout, with the learning rates of the configuration."""
-        state, config = self._process.initialize(), self._config
-        assert config.readout is not None
+        state = self._process.initialize()
         weights = self._start.weights
         server = state._replace(
             weights=weights,
-            optimizer={**state.optimizer, "learning_rate": np.float32(config.server_learning_rate)},
+            optimizer={**state.optimizer, "learning_rate": np.float32(self._rate)},
             objective=_arrays(self.objective.initialize(weights)),
-            learning_rate=np.float32(config.readout.learning_rate),
+            learning_rate=np.float32(self.work.readout.learning_rate),
         )
-        return ReadoutState(server, self._silence())
+        return ReadoutState(server, self._empty_messages())
 
     def next(self, state: ReadoutState, drawn: Sequence[str], round_number: int) -> tuple[ReadoutState, RoundReport]:
         """One round of the drawn clients."""
@@ -202,7 +178,7 @@ class ReadoutFederation(_OnFiles):
         server, output = self._process.next(state.server, clients)
         heard = np.asarray(output.heard if len(output.heard) else output.diagnostics.finite, bool)
         # Where nobody is heard the server keeps its sums, and the clients what they sent for them.
-        own = self._silence() if heard.any() else state.own
+        own = self._empty_messages() if heard.any() else state.own
         counted = np.array(rows)[heard]
         tf.nest.map_structure(lambda all_, sent: all_.__setitem__(counted, sent[heard]), own, output.messages)
         report = _report(dict(zip(drawn, map(Diagnostics._make, zip(*output.diagnostics)))))
@@ -214,9 +190,9 @@ class ReadoutFederation(_OnFiles):
         """The server's readout."""
         return Readout.from_weights(np.asarray(state.server.weights), self._start.activation)
 
-    def _silence(self) -> Any:
-        silence = self.objective.silence(self._start.weights)
-        return tf.nest.map_structure(lambda part: np.zeros((len(self.clients), *part.shape), np.float32), silence)
+    def _empty_messages(self) -> Any:
+        empty = self.objective.empty_message(self._start.weights)
+        return tf.nest.map_structure(lambda part: np.zeros((len(self.clients), *part.shape), np.float32), empty)
 
 
 class BuiltinFederation(_OnFiles):
@@ -224,19 +200,19 @@ class BuiltinFederation(_OnFiles):
 
     def __init__(
         self,
-        config: FederatedConfig,
+        algorithm: GradientAlgorithm,
         files: ClientFiles,
         work: LocalWork,
         start: Readout,
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
     ) -> None:
-        super().__init__(files, work, config.attack, seed)
+        super().__init__(files, work, algorithm.attack, seed)
         self._activation = start.activation
         self._shape = None if reservoirs is None else files.shape
         self._examples = dict(zip(files.clients, files.examples))
         steps = files.shape[0]
-        self._process = build_builtin_process(config, model_function(work, start, reservoirs, steps))
+        self._process = build_builtin_process(algorithm, work.readout, model_function(work, start, reservoirs, steps))
 
     def initial_state(self) -> Any:
         """The initial readout."""
@@ -275,13 +251,6 @@ class _InGraph:
         layer = ReservoirBank(self.bank)
         layer.build(None)
         return layer.states(tf.reshape(values, (-1, *self.shape)), reservoir)
-
-
-def _objective(config: FederatedConfig) -> Objective:
-    if config.algorithm == "fedcurv":
-        assert config.fedcurv is not None
-        return CurvatureObjective(config.fedcurv)
-    return ProximalObjective(config.proximal_strength if config.algorithm == "fedprox" else 0.0)
 
 
 def _without_rates(value: Any) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import ReadoutConfig
+from tff_esn.federated.objective import Objective
+from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.readout import output_layer
 from tff_esn.readout.training import (
     OPTIMIZERS,
@@ -22,31 +22,6 @@ from tff_esn.readout.training import (
     with_ones,
 )
 from tff_esn.store.client_files import read_examples
-
-#: What an honest client does to its update: see `Client.attack`.
-HONEST = np.array([1.0, 0.0], np.float32)
-
-
-class Objective(Protocol):
-    """What a client minimises beside its loss, and what clients tell each other through the server for it."""
-
-    def initialize(self, weights: tf.Tensor) -> Any:
-        """What the server knows before the first round; sent to every client of a round."""
-
-    def start(self, server: Any, own: Any, weights: tf.Tensor) -> Any:
-        """What a client knows before its first step: from the server, and from its own message a round ago."""
-
-    def __call__(self, weights: tf.Tensor, batch: Batch, memory: Any) -> tuple[tf.Tensor | None, Any]:
-        """The term of the objective; see `tff_esn.readout.training.Penalty`."""
-
-    def message(self, server: Any, trained: tf.Tensor, everything: Batch, memory: Any) -> Any:
-        """What a client sends; the server sums it over the clients."""
-
-    def silence(self, weights: tf.Tensor) -> Any:
-        """The message of a client that sent none."""
-
-    def finish(self, server: Any, total: Any) -> Any:
-        """What the server knows after the round."""
 
 
 class Client(NamedTuple):
@@ -118,7 +93,7 @@ class LocalWork:
     units: int
     classes: int
     rows: int
-    readout: ReadoutConfig
+    readout: GradientTraining
     weighting: str = "examples"
     features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
 

@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tff_esn.federated.defences import Rule, gathered
-from tff_esn.federated.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork, Objective
+from tff_esn.federated.objective import Objective
+from tff_esn.federated.training.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork
 from tff_esn.runtime.context import load_tff
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def build_readout_process(
     tff = load_tff()
     server_optimizer = tff.learning.optimizers.build_sgdm(server_learning_rate)
     weights_type = tff.types.tensorflow_to_type(_specs(work.zero_weights()))
-    message_type = tff.types.tensorflow_to_type(_specs(objective.silence(work.zero_weights())))
+    message_type = tff.types.tensorflow_to_type(_specs(objective.empty_message(work.zero_weights())))
     factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
     aggregation = factory.create(weights_type, tff.TensorType(np.float32))
     aggregator_type = aggregation.initialize.type_signature.result.member

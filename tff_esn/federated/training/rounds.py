@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
 from tff_esn.errors import TffEsnError
-from tff_esn.features.inputs import Examples
-from tff_esn.federated.clients import drawn_clients
-from tff_esn.federated.federation import Federation, RoundReport
+from tff_esn.federated.training.client_states import drawn_clients
+from tff_esn.federated.training.federation import Federation, RoundReport
 from tff_esn.interrupts import deferred_interrupts
 from tff_esn.metrics import METRICS, Scores, score
 from tff_esn.readout.readout import Readout
+from tff_esn.reservoir.samples import Samples
 from tff_esn.store.checkpoint import Checkpoint
 from tff_esn.store.metrics_file import MetricsFile
 
@@ -41,10 +41,10 @@ SAVE_SECONDS = 2.0
 class Evaluator:
     """Scores of a readout on the parts of a split, on states in the server's reservoir."""
 
-    def __init__(self, examples: Mapping[str, Examples], split: ClientSplit) -> None:
+    def __init__(self, examples: Mapping[str, Samples], split: ClientSplit) -> None:
         parts = {part: getattr(split, part) for part in PARTS if getattr(split, part)}
         everyone = [examples[subject] for subjects in parts.values() for subject in subjects]
-        joined = Examples.concatenate(everyone)
+        joined = Samples.concatenate(everyone)
         self.states, self._labels = joined.values, joined.labels
         sizes = [sum(len(examples[subject].labels) for subject in subjects) for subjects in parts.values()]
         ends = np.cumsum(sizes)

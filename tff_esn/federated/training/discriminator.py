@@ -19,17 +19,21 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from tff_esn.config import DefenceConfig, DiscriminatorConfig, FederatedConfig, ReadoutConfig
+from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.features.inputs import Examples, ModelInputs
-from tff_esn.federated.clients import client_reservoirs, write_client_states
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.federated.attacks import HONEST
 from tff_esn.federated.defences import Judgement, Rule
-from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.input_noise import InputNoise
-from tff_esn.federated.local import HONEST, Client, LocalTraining, LocalWork
+from tff_esn.federated.objective import ProximalObjective
+from tff_esn.federated.parameters import DefenceConfig, DiscriminatorConfig
+from tff_esn.federated.training.client_states import client_reservoirs, write_client_states
+from tff_esn.federated.training.local import Client, LocalTraining, LocalWork
 from tff_esn.metrics import score
-from tff_esn.readout.readout import Readout, initial_readout
+from tff_esn.readout.parameters import GradientTraining, class_weights
+from tff_esn.readout.readout import Readout, initial_readout, output_layer
 from tff_esn.readout.training import batches_of, filled_up, trajectory_of, with_ones
+from tff_esn.reservoir.samples import Samples, sample_states
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.seeds import generator_for, seed_for
 from tff_esn.store.files import read_arrays, write_arrays
@@ -66,63 +70,65 @@ class UpdateExamples:
         return train, test
 
 
-def step_examples(inputs: ModelInputs, config: FederatedConfig, seed: int) -> UpdateExamples:
+def step_examples(data: FederatedDataset, algorithm: GradientAlgorithm) -> UpdateExamples:
     """The steps of training two random ESNs: one on the subjects as they are, one with noise (the thesis)."""
-    subjects = _subjects(inputs)
+    subjects, seed, classes = _subjects(data), algorithm.esn.seed, len(data.classes)
     updates, accuracy = [], {}
     for kind in ("real", "fake"):
-        weights = draw_weights(config.reservoir, inputs.columns, seed_for(seed, "discriminator", kind))
-        own = inputs.of(subjects)
+        weights = draw_weights(algorithm.esn, data.inputs, seed_for(seed, "discriminator", kind))
+        own = data.of(subjects)
         if kind == "fake":
-            own = InputNoise(config.discriminator.noise, subjects, seed_for(seed, "discriminator")).added_to(own)
-        examples = Examples.concatenate(list(own.states(weights).values()))
-        start = initial_readout(config.reservoir.units, len(inputs.task.classes), seed_for(seed, "readout", kind))
-        steps, last = readout_steps(examples, config.discriminator.readout, len(inputs.task.classes), start)
+            own = InputNoise(algorithm.discriminator.noise, subjects, seed_for(seed, "discriminator")).added_to(own)
+        examples = Samples.concatenate(list(sample_states(own, weights).values()))
+        start = initial_readout(algorithm.esn.units, classes, seed_for(seed, "readout", kind))
+        steps, last = readout_steps(examples, algorithm.discriminator.readout, classes, start)
         updates.append(steps)
-        if inputs.split.test:
-            tested = Examples.concatenate(list(inputs.of(inputs.split.test).states(weights).values()))
+        if data.partition.test:
+            tested = Samples.concatenate(list(sample_states(data.part("test"), weights).values()))
             accuracy[kind] = score(tested.labels, last.outputs(tested.values)).accuracy
     real = np.repeat([REAL, FAKE], [len(steps) for steps in updates])
     return UpdateExamples(np.concatenate(updates), real, accuracy)
 
 
 def readout_steps(
-    examples: Examples, config: ReadoutConfig, classes: int, start: Readout
+    examples: Samples, config: GradientTraining, classes: int, start: Readout
 ) -> tuple[NDArray[np.float32], Readout]:
     """What each step of an epoch changes, in time order, and the readout after it."""
+    weights = class_weights(config.class_weight, examples.labels, classes)
     rows = filled_up(examples.values, config.batch_size)
     labels = filled_up(examples.labels.astype(np.int32), config.batch_size, -1)
     states = with_ones(tf.constant(rows))
-    batches, _ = batches_of(states, tf.constant(labels), config.batch_size, classes, config.class_weight)
+    batches, _ = batches_of(states, tf.constant(labels), config.batch_size, classes, weights)
     trajectory = trajectory_of(config.optimizer)
     path = trajectory(batches, tf.constant(start.weights), tf.constant(config.learning_rate)).numpy()
     points = np.concatenate([start.weights[None], path]).reshape(len(path) + 1, -1)
     return np.diff(points, axis=0), Readout.from_weights(path[-1], start.activation)
 
 
-def round_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> UpdateExamples:
+def round_examples(
+    data: FederatedDataset, algorithm: GradientAlgorithm, training: GradientTraining, scratch: Path
+) -> UpdateExamples:
     """Updates of whole rounds, such as the network will judge.
 
     FedAvg is played with the subjects as clients, each once as it is and once with noise, some of the noisy ones in
     the mean.
     """
-    assert config.readout is not None
-    subjects, classes = _subjects(inputs), len(inputs.task.classes)
+    subjects, seed, classes = _subjects(data), algorithm.esn.seed, len(data.classes)
     updates: list[NDArray] = []
     real: list[int] = []
     for restart in range(RESTARTS):
         own_seed = seed_for(seed, "discriminator", "restart", str(restart))
-        different = config.reservoirs == "different"
+        different = algorithm.reservoirs == "different"
         # Under `same` the clients to come have the server's reservoir, so that is what to learn from.
         reservoir_seed = own_seed if different else seed
-        _, reservoirs = client_reservoirs(config.reservoir, inputs.columns, subjects, different, reservoir_seed)
-        noise = InputNoise(config.discriminator.noise, subjects, own_seed)
+        _, reservoirs = client_reservoirs(algorithm.esn, data.inputs, subjects, different, reservoir_seed)
+        noise = InputNoise(algorithm.discriminator.noise, subjects, own_seed)
         paths, rows = [], 0
-        for kind, seen in (("real", inputs.of(subjects)), ("fake", noise.added_to(inputs.of(subjects)))):
-            files = write_client_states(scratch / f"{restart}-{kind}", seen, reservoirs, config.readout.batch_size)
+        for kind, seen in (("real", data.of(subjects)), ("fake", noise.added_to(data.of(subjects)))):
+            files = write_client_states(scratch / f"{restart}-{kind}", seen, reservoirs, training.batch_size)
             paths += [(str(files.path(subject)), REAL if kind == "real" else FAKE) for subject in subjects]
             rows = files.rows
-        work = LocalWork(config.reservoir.units, config.reservoir.units, classes, rows, config.readout)
+        work = LocalWork(algorithm.esn.units, algorithm.esn.units, classes, rows, training)
         played = _play(LocalTraining(work, ProximalObjective()), paths, own_seed)
         updates += [update for update, _ in played]
         real += [kind for _, kind in played]
@@ -146,8 +152,8 @@ def _play(training: LocalTraining, clients: Sequence[tuple[str, int]], seed: int
     return played
 
 
-def _subjects(inputs: ModelInputs) -> tuple[str, ...]:
-    subjects = inputs.split.discriminator
+def _subjects(data: FederatedDataset) -> tuple[str, ...]:
+    subjects = data.partition.discriminator
     if not subjects:
         raise ConfigError("a split without discriminator subjects; expected one such as 'thesis-discriminative'")
     return subjects
@@ -281,12 +287,13 @@ def discriminator_network(parameters: int, config: DiscriminatorConfig, seed: in
     return model
 
 
-def update_examples(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> UpdateExamples:
-    """What the discriminator of a configuration learns from."""
-    assert config.defence is not None
-    if config.defence.trained_on == "steps":
-        return step_examples(inputs, config, seed)
-    return round_examples(inputs, config, seed, scratch)
+def update_examples(
+    data: FederatedDataset, algorithm: GradientAlgorithm, training: GradientTraining, scratch: Path
+) -> UpdateExamples:
+    """What the discriminator of an algorithm learns from."""
+    if (algorithm.defence or DefenceConfig()).trained_on == "steps":
+        return step_examples(data, algorithm)
+    return round_examples(data, algorithm, training, scratch)
 
 
 def train_discriminator(
@@ -307,7 +314,7 @@ def train_discriminator(
     card = DiscriminatorCard(
         parameters=examples.updates.shape[1],
         subjects=tuple(subjects),
-        trained_on=defence.trained_on or "rounds",
+        trained_on=defence.trained_on,
         config=config,
         validation_accuracy=float(history.history["val_binary_accuracy"][-1]),
         train_f1=_f1(model, train),
@@ -321,13 +328,13 @@ def _f1(model: tf.keras.Model, examples: UpdateExamples) -> float:
     return score(examples.real, model.predict(examples.updates, verbose=0)[:, 0]).f1_stress
 
 
-def discriminator_for(inputs: ModelInputs, config: FederatedConfig, seed: int, scratch: Path) -> Discriminator:
-    """The discriminator of a configuration: read from its file, or trained on the split's subjects."""
-    assert config.defence is not None
-    parameters = config.reservoir.units + 1
-    if len(inputs.task.classes) > 2:
-        parameters = (config.reservoir.units + 1) * len(inputs.task.classes)
-    if config.defence.file is not None:
-        return Discriminator.load(Path(config.defence.file), parameters)
-    examples = update_examples(inputs, config, seed, scratch)
-    return train_discriminator(examples, config.discriminator, _subjects(inputs), config.defence, seed)
+def discriminator_for(
+    data: FederatedDataset, algorithm: GradientAlgorithm, training: GradientTraining, scratch: Path
+) -> Discriminator:
+    """The discriminator of an algorithm: read from its file, or trained on the split's subjects."""
+    defence = algorithm.defence or DefenceConfig("discriminator")
+    if defence.file is not None:
+        outputs, _ = output_layer(len(data.classes))
+        return Discriminator.load(Path(defence.file), (algorithm.esn.units + 1) * outputs)
+    examples = update_examples(data, algorithm, training, scratch)
+    return train_discriminator(examples, algorithm.discriminator, _subjects(data), defence, algorithm.esn.seed)
