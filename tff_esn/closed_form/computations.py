@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tff_esn.reservoir.plasticity import Plasticity
+from tff_esn.reservoir.step import tf_step
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime.context import load_tff
 from tff_esn.store.client_files import read_examples
@@ -333,12 +334,10 @@ def tf_statistics(values: Any, targets: Any, reservoir: Any, shapes: Shapes) -> 
     """A and B whole of sequences, states in float32, sums in float64."""
     import tensorflow as tf
 
-    gain = reservoir["gain"]
-    recurrent, into = reservoir["recurrent_kernel"] * gain, reservoir["input_kernel"] * gain
-    rate, units = tf.constant(shapes.leaking_rate, tf.float32), shapes.units
+    units, weights = shapes.units, ReservoirWeights(**reservoir, leaking_rate=shapes.leaking_rate)
 
     def step(state: Any, inputs: Any) -> Any:
-        return state + rate * (tf.tanh(inputs @ into + state @ recurrent + reservoir["bias"]) - state)
+        return tf_step(state, inputs, weights).state
 
     by_step = tf.transpose(values, (1, 0, 2))
     state = tf.zeros((tf.shape(by_step)[1], units))
@@ -392,8 +391,8 @@ def tf_adapt(values: Any, reservoir: Any, shapes: Shapes, config: Plasticity) ->
     """As `plasticity.adapt`: gain and bias after `config.epochs` passes."""
     import tensorflow as tf
 
-    rate, variance, mu, eta = shapes.leaking_rate, config.sigma**2, config.mu, config.eta
-    kernel = tf.concat((reservoir["recurrent_kernel"], reservoir["input_kernel"]), axis=0)
+    variance, mu, eta = config.sigma**2, config.mu, config.eta
+    weights = ReservoirWeights(**reservoir, leaking_rate=shapes.leaking_rate)
 
     def gradients(net: Any, h: Any, gain: Any) -> tuple[Any, Any]:
         if config.rule == "printed":
@@ -406,14 +405,13 @@ def tf_adapt(values: Any, reservoir: Any, shapes: Shapes, config: Plasticity) ->
         by_step = tf.transpose(batch, (1, 0, 2))
 
         def step(t: Any, state: Any, gain: Any, bias: Any, sum_gain: Any, sum_bias: Any) -> tuple[Any, ...]:
-            net = tf.concat((state, by_step[t]), axis=1) @ kernel
-            h = tf.tanh(gain * net + bias)
+            net, h, state = tf_step(state, by_step[t], replace(weights, gain=gain, bias=bias))
             of_bias, of_gain = gradients(net, h, gain)
             if config.rule == "normalized":
                 sum_gain, sum_bias = sum_gain + of_gain, sum_bias + of_bias
             else:
                 gain, bias = gain + eta * of_gain, bias + eta * of_bias
-            return t + 1, state + rate * (h - state), gain, bias, sum_gain, sum_bias
+            return t + 1, state, gain, bias, sum_gain, sum_bias
 
         zeros = tf.zeros((shapes.units,))
         start = (tf.constant(0), tf.zeros((tf.shape(batch)[0], shapes.units)), gain, bias, zeros, zeros)
@@ -430,6 +428,6 @@ def tf_adapt(values: Any, reservoir: Any, shapes: Shapes, config: Plasticity) ->
         first = (number % count) * config.batch_size
         return number + 1, *batch_update(values[first : first + config.batch_size], gain, bias)
 
-    start = (tf.constant(0), reservoir["gain"], reservoir["bias"])
+    start = (tf.constant(0), weights.gain, weights.bias)
     _, gain, bias = tf.while_loop(lambda number, *_: number < config.epochs * count, visit, start)
     return gain, bias

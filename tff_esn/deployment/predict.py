@@ -30,7 +30,7 @@ from tff_esn.features.inputs import carried_input
 from tff_esn.features.windows import normalized_windows
 from tff_esn.presets import PRESETS
 from tff_esn.readout.readout import squeeze_single
-from tff_esn.reservoir.states import last_states
+from tff_esn.reservoir.states import joint_kernel, last_states
 
 #: A probability, or one for each class of more than two.
 Answer = Union[np.floating, NDArray]
@@ -77,10 +77,7 @@ class NumpyPredictor:
         self._rows = card.steps if card.inputs.reading == "window" else 1
         self._restarts = card.inputs.reading == "window"
         # Columns: state, input, and 1 for the bias, so that one product is the whole drive.
-        gain = weights.gain
-        self._kernel = np.concatenate(
-            (weights.recurrent_kernel * gain, weights.input_kernel * gain, weights.bias[None])
-        )
+        self._kernel = joint_kernel(weights)
         self._joint = np.zeros((self._rows, len(self._kernel)), np.float32)
         self._joint[:, -1] = 1
         self._states, self._inputs = self._joint[:, : weights.units], self._joint[:, weights.units : -1]

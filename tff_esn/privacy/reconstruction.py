@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tff_esn.closed_form.messages import Message
 from tff_esn.errors import ConfigError
+from tff_esn.reservoir.step import step
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.seeds import generator_for
 
@@ -93,28 +94,25 @@ def reconstruct(message: Message, weights: ReservoirWeights, seed: int = 0, star
 
 def _objective(row: NDArray, b: NDArray, weights: ReservoirWeights, steps: int) -> Objective:
     """Misfit and gradient, by back-propagation through the reservoir, in float64."""
-    into, recurrent = (
-        weights.gain * kernel.astype(np.float64) for kernel in (weights.input_kernel, weights.recurrent_kernel)
-    )
-    rate, bias = weights.leaking_rate, weights.bias.astype(np.float64)
+    weights = weights.astype(np.float64)
+    rate, units = weights.leaking_rate, weights.units
     row_scale, b_scale = row @ row, float((b * b).sum())
 
     def objective(flat: NDArray) -> tuple[float, NDArray]:
         inputs = flat.reshape(steps, -1)
-        states, activations = np.zeros((steps + 1, len(bias))), np.zeros((steps, len(bias)))
+        states, activations = np.zeros((steps + 1, units)), np.zeros((steps, units))
         for t in range(steps):
-            activations[t] = np.tanh(inputs[t] @ into + states[t] @ recurrent + bias)
-            states[t + 1] = (1 - rate) * states[t] + rate * activations[t]
+            _, activations[t], states[t + 1] = step(states[t], inputs[t], weights)
         own = states[1:]
         row_error, b_error = own.sum(axis=0) - row, own.T @ own - b
         value = row_error @ row_error / row_scale + float((b_error * b_error).sum()) / b_scale
         direct = 2 * row_error / row_scale + 4 * own @ b_error / b_scale
-        gradient, later = np.empty_like(inputs), np.zeros(len(bias))
+        gradient, later = np.empty_like(inputs), np.zeros(units)
         for t in reversed(range(steps)):
             of_state = direct[t] + later
-            of_drive = of_state * rate * (1 - activations[t] ** 2)
-            gradient[t] = into @ of_drive
-            later = (1 - rate) * of_state + recurrent @ of_drive
+            of_net = of_state * rate * (1 - activations[t] ** 2) * weights.gain
+            gradient[t] = weights.input_kernel @ of_net
+            later = (1 - rate) * of_state + weights.recurrent_kernel @ of_net
         return value, gradient.reshape(-1)
 
     return objective

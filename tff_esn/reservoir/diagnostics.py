@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tff_esn.errors import ConfigError
 from tff_esn.reservoir.states import carried_states
+from tff_esn.reservoir.step import step
 from tff_esn.reservoir.weights import ReservoirWeights, spectral_radius
 from tff_esn.seeds import generator_for
 
@@ -193,15 +194,12 @@ def sufficient_condition(weights: ReservoirWeights) -> SufficientCondition:
 def convergence(weights: ReservoirWeights, series: NDArray, seed: int = 0) -> Convergence:
     """Runs the reservoir on `series` `(steps, inputs)` from two random states, in float64."""
     _check_series(series, weights)
-    rate = weights.leaking_rate
-    recurrent = _effective_recurrent(weights)
-    drive = series.astype(np.float64) @ (weights.input_kernel * weights.gain) + weights.bias
+    precise = weights.astype(np.float64)
     states = generator_for(seed, "diagnostics", "states").uniform(-1, 1, (2, weights.units))
     distances = [float(np.linalg.norm(states[0] - states[1]))]
-    for step in drive:
+    for inputs in series.astype(np.float64):
         # One vector at a time: for two, a product of matrices first makes a copy of the larger one.
-        feedback = np.stack([recurrent @ state for state in states])
-        states = (1 - rate) * states + rate * np.tanh(feedback + step)
+        states = np.stack([step(state, inputs, precise).state for state in states])
         distances.append(float(np.linalg.norm(states[0] - states[1])))
         if distances[-1] < ROUNDING:
             break

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tff_esn.errors import ConfigError
 from tff_esn.parameters import from_mapping
 from tff_esn.reservoir.esn import ESN
+from tff_esn.reservoir.step import tf_step
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.seeds import seed_for
 
@@ -83,10 +84,9 @@ class ReservoirCell(tf.keras.layers.AbstractRNNCell):
 
     def call(self, inputs: tf.Tensor, states: tuple[tf.Tensor]) -> tuple[tf.Tensor, tuple[tf.Tensor]]:
         """The state after one step, as output and as state."""
-        (previous,) = states
         rate = self.reservoir_config.leaking_rate
-        drive = tf.matmul(inputs, self.kernel) + tf.matmul(previous, self.recurrent_kernel)
-        state = (1 - rate) * previous + rate * self.activation(self.gain * drive + self.bias)
+        weights = ReservoirWeights(self.kernel, self.recurrent_kernel, self.bias, self.gain, rate)
+        state = tf_step(states[0], inputs, weights, self.activation).state
         return state, (state,)
 
     def get_config(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pydantic.dataclasses import dataclass
 
 from tff_esn.errors import ConfigError
 from tff_esn.parameters import STRICT, Parameters, PositiveFloat, PositiveInt
+from tff_esn.reservoir.step import step
 from tff_esn.reservoir.weights import ReservoirWeights
 
 #: Bins of [-1, 1] that the entropy of activations is estimated on.
@@ -116,19 +117,9 @@ def activations(sequences: NDArray, weights: ReservoirWeights) -> NDArray[np.flo
 
 def _run(sequences: NDArray, weights: ReservoirWeights) -> Iterator[tuple[NDArray, NDArray]]:
     """Net input and activation `(n, units)` after each step; gain and bias may be changed in place between steps."""
-    n, steps, _ = sequences.shape
-    kernel = np.concatenate((weights.recurrent_kernel, weights.input_kernel))
-    joint = np.zeros((n, len(kernel)), np.float32)
-    state, inputs = joint[:, : weights.units], joint[:, weights.units :]
-    rate = np.float32(weights.leaking_rate)
-    for step in range(steps):
-        inputs[:] = sequences[:, step]
-        net = joint @ kernel
-        activation = weights.gain * net
-        activation += weights.bias
-        np.tanh(activation, out=activation)
-        state *= 1 - rate
-        state += rate * activation
+    state = np.zeros((len(sequences), weights.units), np.float32)
+    for t in range(sequences.shape[1]):
+        net, activation, state = step(state, sequences[:, t].astype(np.float32), weights)
         yield net, activation
 
 

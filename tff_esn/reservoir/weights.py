@@ -8,7 +8,8 @@ has echo states only if rho((1 - a) I + a W) < 1, and on any input if the larges
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Union
 
 import numpy as np
@@ -60,6 +61,16 @@ class ReservoirWeights:
     def units(self) -> int:
         """Number of units, N_x."""
         return len(self.recurrent_kernel)
+
+    @cached_property
+    def stacked_kernel(self) -> NDArray[np.float32]:
+        """`(units + inputs, units)`, recurrent above input kernel: one product is W x + W_in u. Not to be changed."""
+        return np.concatenate((self.recurrent_kernel, self.input_kernel))
+
+    def astype(self, dtype: type[np.floating]) -> ReservoirWeights:
+        """The reservoir with arrays of another precision."""
+        names = ("input_kernel", "recurrent_kernel", "bias", "gain")
+        return replace(self, **{name: getattr(self, name).astype(dtype) for name in names})
 
 
 def draw_weights(config: ESN, inputs: int, seed: int) -> ReservoirWeights:

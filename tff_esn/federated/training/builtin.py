@@ -17,6 +17,7 @@ from tff_esn.readout.likelihood import KERAS_LOSSES
 from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.readout import Activation, Readout
 from tff_esn.readout.training import shuffled_order
+from tff_esn.reservoir.step import tf_step
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.runtime.context import load_tff
 from tff_esn.store.client_files import read_examples
@@ -43,7 +44,7 @@ class ReservoirBank(tf.keras.layers.Layer):
         """Makes the weights, none of them trainable."""
         self.stacked = [
             self._fixed(name, np.stack([getattr(weights, name) for weights in self.bank]))
-            for name in ("input_kernel", "recurrent_kernel", "gain", "bias")
+            for name in ("input_kernel", "recurrent_kernel", "bias", "gain")
         ]
         self.built = True
 
@@ -54,13 +55,11 @@ class ReservoirBank(tf.keras.layers.Layer):
 
     def states(self, sequences: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
         """The last state of each sequence in one reservoir."""
-        kernel, recurrent, gain, bias = (tf.gather(weights, chosen) for weights in self.stacked)
-        rate = self.bank[0].leaking_rate
+        kernel, recurrent, bias, gain = (tf.gather(part, chosen) for part in self.stacked)
+        own = ReservoirWeights(kernel, recurrent, bias, gain, self.bank[0].leaking_rate)
 
         def step(values: tf.Tensor, states: Sequence[tf.Tensor]) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
-            (previous,) = states
-            drive = gain * (tf.matmul(values, kernel) + tf.matmul(previous, recurrent)) + bias
-            state = (1 - rate) * previous + rate * tf.tanh(drive)
+            state = tf_step(states[0], values, own).state
             return state, [state]
 
         zero = tf.zeros((tf.shape(sequences)[0], self.bank[0].units))
