@@ -20,6 +20,8 @@ from tff_esn.reservoir.weights import draw_weights
 
 Predictor = Callable[[NDArray], NDArray]
 PARTS = ("design", "test")
+#: The model that Table 6.3 is about.
+PRINTED_MODEL = "ESN, time order"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def assess_esn(
             trial = fit_readout(train.values, train.labels, data.classes, readout_config, seed)
             threshold = best_threshold(validation.labels, trial.probabilities(validation.values))
         readout = fit_readout(design.values, design.labels, data.classes, readout_config, seed)
-        name = "ESN, time order" if order == "time" else "ESN, shuffled"
+        name = PRINTED_MODEL if order == "time" else "ESN, shuffled"
         yield data.outcome(name, seed, readout.probabilities, threshold), TrainedEsn(weights, readout)
 
     ridge, answers = _choose_ridge(train, validation, data.classes, config)
