@@ -21,9 +21,10 @@ from tff_esn.datasets.synthetic import is_generated
 from tff_esn.errors import ConfigError
 from tff_esn.features.source import Source
 from tff_esn.runs.named import NamedRun
-from tff_esn.runs.result import Provenance, ResultFigure, ResultTable, RunResult
+from tff_esn.runs.result import Provenance, ResultFigure, RunResult
 from tff_esn.store.cache import Cache
 from tff_esn.store.tasks import ELAPSED, Arrays, Task, kept_results, run_tasks
+from tff_esn.tables import Table
 from tff_esn.versions import stack_versions
 
 
@@ -40,7 +41,7 @@ class Work(Protocol):
     def tasks(self) -> list[Task]:
         """Its parts, each kept as soon as it is done."""
 
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """Tables and figures, of the results by key."""
 
 

@@ -26,3 +26,10 @@ def printed_statistics(stage: str) -> dict[str, Any]:
     if stage == "normalized":
         table["pEDA"], table["tEDA"] = table["tEDA"], table["pEDA"]
     return table
+
+
+def printed_assessment() -> dict[str, float]:
+    """Table 6.3, by part and metric."""
+    table, columns = reported()["thesis"]["table_6_3"], {"design": "DS", "test": "TS"}
+    names = {"accuracy": "accuracy", "auroc": "auc"}
+    return {f"{part}.{metric}": table[key][own] for part, own in columns.items() for metric, key in names.items()}

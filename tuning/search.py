@@ -16,6 +16,7 @@ import keras_tuner
 from tff_esn.console import Bar, progress
 from tff_esn.errors import ConfigError, TffEsnError
 from tff_esn.interrupts import deferred_interrupts
+from tff_esn.tables import Table, text_table
 from tff_esn.tuning.space import SearchSpace, Value, as_text
 
 TunerName = Literal["random", "bayesian", "hyperband"]
@@ -51,6 +52,29 @@ class SearchResult:
     def best(self) -> TrialResult:
         """The best trial."""
         return self.trials[0]
+
+
+def search_table(found: SearchResult, document: str, top: int = 10) -> Table:
+    """The best trials: their settings and validation scores."""
+    shown = found.trials[:top]
+    settings = list(shown[0].settings)
+    scores = [name for name in dict.fromkeys((found.objective, "auroc")) if name in shown[0].scores]
+    names = [name.split(".")[-1].replace("_", " ") for name in settings]
+    headings = [name.replace("_", " ") for name in scores]
+    rows = [
+        [
+            trial.trial,
+            *(as_text(trial.settings[name]) for name in settings),
+            *(f"{trial.scores[name]:.4f}" for name in scores),
+        ]
+        for trial in shown
+    ]
+    timed = [trial.seconds for trial in found.trials if trial.seconds is not None]
+    note = "nothing left to run"
+    if timed:
+        note = f"{found.new} trials in {found.seconds:.0f} s now, {sum(timed) / len(timed):.2f} s each"
+    title = f"{document}: best {len(shown)} of {len(found.trials)} trials"
+    return text_table(title, ["trial", *names, *headings], rows, [note], headings)
 
 
 def search(

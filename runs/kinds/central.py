@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from tff_esn.central.assess import PARTS, assess_baselines, assess_esn
-from tff_esn.central.report import PRINTED_MODEL, printed_assessment
+from tff_esn.central.assess import PARTS, PRINTED_MODEL, Outcome, assess_baselines, assess_esn
 from tff_esn.config import AssessmentConfig, CentralConfig, from_mapping, merged, nested
 from tff_esn.features.source import Source
-from tff_esn.metrics import scores_from
-from tff_esn.runs.result import (
-    HEADINGS,
-    SHOWN_METRICS,
-    Column,
-    Number,
-    ResultFigure,
-    ResultTable,
-    Row,
-    printed_line,
-    score_numbers,
-)
+from tff_esn.metrics import Scores, scores_from
+from tff_esn.runs.reported import printed_assessment
+from tff_esn.runs.result import ResultFigure
 from tff_esn.store.json_values import fingerprint
+from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+from tff_esn.tables import Table, score_table
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
 _VERSION = 1
+
+
+def assessment_table(title: str, found: Mapping[str, Sequence[Outcome]], printed: bool = True) -> Table:
+    """Table 6.3: a row per model, design and test set beside each other.
+
+    Args:
+        title: Its title.
+        found: By preset, every model of every seed.
+        printed: Whether the thesis's numbers stand beside the model they are about.
+    """
+    scores: dict[str, dict[str, dict[str, list[Scores]]]] = {}
+    for preset, outcomes in found.items():
+        for outcome in outcomes:
+            parts = scores.setdefault(outcome.model, {}).setdefault(preset, {part: [] for part in PARTS})
+            for part, own in parts.items():
+                own.append(outcome.parts[part])
+    constant = {outcome.model for outcomes in found.values() for outcome in outcomes if outcome.seed is None}
+    reference = {PRINTED_MODEL: printed_assessment()} if printed else {}
+    return score_table("table-6-3", title, scores, reference, constant)
 
 
 @dataclass(frozen=True)
@@ -48,27 +59,16 @@ class AssessmentRun:
         """The baselines and each seed, by preset."""
         return list(self._tasks.values())
 
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
-        """A row a model, design and test set side by side."""
-        columns = [Column(f"{part}.{metric}", HEADINGS[metric], part) for part in PARTS for metric in SHOWN_METRICS]
-        printed = {f"{part}.{name}": value for part in PARTS for name, value in printed_assessment(part).items()}
-        rows: dict[str, Row] = {}
-        for preset in self._configs:
-            found = [
-                one for (own, _), task in self._tasks.items() if own == preset for one in unpacked(results[task.key])
-            ]
-            for model in dict.fromkeys(one["model"] for one in found):
-                own = [one for one in found if one["model"] == model]
-                line: list[Number | None] = []
-                for part in PARTS:
-                    numbers = score_numbers([scores_from(one["parts"][part]) for one in own])
-                    chance = own[0]["seed"] is not None
-                    line += [number if chance else replace(number, n=0) for number in numbers.values()]
-                if model not in rows:
-                    lines = printed_line(columns, printed) if model == PRINTED_MODEL else {}
-                    rows[model] = Row(model, lines)
-                rows[model].lines[preset] = line
-        return [ResultTable("table-6-3", self.config.title, "model", columns, list(rows.values()))], []
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
+        """Table 6.3 under each preset."""
+        found: dict[str, list[Outcome]] = {preset: [] for preset in self._configs}
+        for (preset, _), task in self._tasks.items():
+            for one in unpacked(results[task.key]):
+                scores = {
+                    name: {key: scores_from(own) for key, own in one[name].items()} for name in ("parts", "subjects")
+                }
+                found[preset].append(Outcome(**{**one, **scores}))
+        return [assessment_table(self.config.title, found)], []
 
     @cached_property
     def _configs(self) -> dict[str, CentralConfig]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial, reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +23,17 @@ from tff_esn.closed_form.experiments import (
     parts_of,
     run_part,
 )
-from tff_esn.closed_form.report import printed_numbers
 from tff_esn.config import ClosedFormConfig, MethodConfig
 from tff_esn.datasets.hhar import is_hhar
 from tff_esn.features.source import Source
 from tff_esn.metrics import spread
-from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row, Series
+from tff_esn.runs.reported import reported
+from tff_esn.runs.result import ResultFigure, Series
 from tff_esn.store.cache import Cache
 from tff_esn.store.json_values import fingerprint
+from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+from tff_esn.tables import PRINTED, Column, Number, Row, Table
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
@@ -62,7 +65,7 @@ class ClosedFormRun:
         """Methods that share a reservoir, by repetition, and the majority class."""
         return [*self._tasks, self._majority_task]
 
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """The table, and accuracy against thresholds and against bytes."""
         told = unpacked(results[self._majority_task.key])
         majority = {int(percent): value for percent, value in told["majority"].items()}
@@ -71,31 +74,7 @@ class ClosedFormRun:
         for preset in self.config.presets:
             own = tuple(one for one in outcomes if one.preset == preset)
             found[preset] = TableResult(replace(self.config, preset=preset), own, majority, told["classes"])
-        return [self._table(found)], list(self._figures(found))
-
-    def _table(self, found: Mapping[str, TableResult]) -> ResultTable:
-        config = self.config
-        columns = [Column("majority", "majority class", digits=2)]
-        for method in config.methods:
-            columns += _columns(method, config)
-        first = next(iter(found.values()))
-        printed = printed_numbers(first, "hhar" if is_hhar(self.source.study) else "wesad")
-        rows = []
-        for percent in config.percent:
-            lines: dict[str, list[Number | None]] = {}
-            if str(percent) in printed:
-                own = printed[str(percent)]
-                cells = [cell for method in config.methods for cell in _printed(own.get(method.name), method, config)]
-                lines[PRINTED] = [None, *cells]
-            for preset, result in found.items():
-                cells = [cell for method in config.methods for cell in _cells(result, method, percent)]
-                lines[preset] = [Number(100 * result.majority[percent], n=0), *cells]
-            rows.append(Row(f"{percent} %", lines))
-        notes = [
-            f"Accuracies in percent; guessing is right in {100 / first.classes:.2f} % of cases.",
-            "up: bytes from a client.",
-        ]
-        return ResultTable(self.name, config.title, "training clients", columns, rows, notes)
+        return [closed_form_table(self.name, found, self.source.study)], list(self._figures(found))
 
     def _figures(self, found: Mapping[str, TableResult]) -> Iterator[ResultFigure]:
         config, name, title = self.config, self.name, self.config.title
@@ -152,6 +131,79 @@ class ClosedFormRun:
         facts = ("majority", config.percent, config.channels, config.hhar, config.split, self._content)
         work = partial(_majority, self.source, config)
         return Task(f"{self.name}, majority class", "closed-form", fingerprint([_VERSION, *facts]), work)
+
+
+def closed_form_table(name: str, found: Mapping[str, TableResult], study: Path) -> Table:
+    """A row per share of the training clients; across, each method's accuracy, units and bytes.
+
+    Args:
+        name: Name of the table's files.
+        found: The results by preset.
+        study: Decides which of a document's numbers are printed beside ours.
+    """
+    first = next(iter(found.values()))
+    config = first.config
+    columns = [Column("majority", "majority class", digits=2)]
+    for method in config.methods:
+        columns += _columns(method, config)
+    printed = printed_numbers(config, "hhar" if is_hhar(study) else "wesad")
+    rows = []
+    for percent in config.percent:
+        lines: dict[str, list[Number | None]] = {}
+        if str(percent) in printed:
+            own = printed[str(percent)]
+            cells = [cell for method in config.methods for cell in _printed(own.get(method.name), method, config)]
+            lines[PRINTED] = [None, *cells]
+        for preset, result in found.items():
+            cells = [cell for method in config.methods for cell in _cells(result, method, percent)]
+            lines[preset] = [Number(100 * result.majority[percent], n=0), *cells]
+        rows.append(Row(f"{percent} %", lines))
+    notes = [
+        f"Accuracies in percent; guessing is right in {100 / first.classes:.2f} % of cases.",
+        "up: bytes from a client.",
+    ]
+    return Table(name, config.title, "training clients", columns, rows, notes)
+
+
+def threshold_table(result: TableResult, method: str) -> Table:
+    """Figure 1 of the pFedRR paper as numbers: test accuracy and share of units against tau."""
+    percents, preset = result.config.percent, result.config.preset
+    columns = [
+        Column(f"{percent}.{name}", heading, f"{percent} % of clients", digits)
+        for percent in percents
+        for name, heading, digits in (("test", "test", 2), ("units", "units %", 1))
+    ]
+    rows = []
+    for tau in sorted({one.tau for one in result.outcomes if one.method == method and one.tau is not None}):
+        line: list[Number | None] = []
+        for percent in percents:
+            own = result.of(method, percent, tau)
+            units = spread([one.units_percent for one in own]).mean
+            line += [Number.of([100 * one.accuracy("test") for one in own]), Number(units, n=0)]
+        rows.append(Row(f"{tau:g}", {preset: line}))
+    return Table("tau", f"{method}: test accuracy and units against tau", "tau", columns, rows)
+
+
+def printed_numbers(config: ClosedFormConfig, study: str) -> dict[str, Any]:
+    """By share and method, what the document prints; accuracies in percent.
+
+    Args:
+        config: The table.
+        study: `wesad` or `hhar`, for tables that have both.
+    """
+    if config.printed is None:
+        return {}
+    table = reduce(lambda found, key: found[key], config.printed.split("."), reported())
+    if any("train_acc" in row for row in table.values()):  # of Tables III and IV: selected settings
+        return {"100": {name: [row["train_acc"], row["val_acc"]] for name, row in table.items()}}
+    table = table.get(study, table)
+    # The thesis prints shares of 1 where the papers print percent.
+    scale = 100 if config.printed == "thesis.table_b_3" else 1
+    return {
+        percent: {name: [scale * values[0], *values[1:]] for name, values in row.items()}
+        for percent, row in table.items()
+        if percent.isdigit()
+    }
 
 
 def _run(source: Source, config: ClosedFormConfig, part: TablePart, scratch: Path) -> Arrays:

@@ -13,30 +13,20 @@ import numpy as np
 
 from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, SweepFigure, SweepPivot, SweepTable
 from tff_esn.features.source import Source
-from tff_esn.federated.report import NAMES, majority_of, model_name, printed_scores
+from tff_esn.federated.report import MAJORITY, NAMES, majority_of, model_name, printed_scores
 from tff_esn.federated.rounds import Evaluator
 from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, tasks_of
 from tff_esn.metrics import Scores, scores_from
 from tff_esn.presets import PRESETS
 from tff_esn.runs.reported import reported
-from tff_esn.runs.result import (
-    HEADINGS,
-    SHOWN_METRICS,
-    Column,
-    Number,
-    ResultFigure,
-    ResultTable,
-    Row,
-    Series,
-    printed_line,
-    score_numbers,
-)
+from tff_esn.runs.result import ResultFigure, Series
 from tff_esn.store.json_values import fingerprint
+from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+from tff_esn.tables import HEADINGS, PRINTED, Column, Number, Row, Table, score_numbers, score_table
 
 #: Parts that tables and figures show.
 SHOWN = ("validation", "test")
-MAJORITY = "majority class"
 _LABELS = {
     "clients_per_round": "{} clients",
     "noise.standard_deviation": "noise {}",
@@ -80,7 +70,7 @@ class SweepRun:
         """The cells, and the majority class of what each preset sees."""
         return [*tasks_of(self.cells, self.source), *self._majority_tasks.values()]
 
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """Tables and figures of the finished cells."""
         finished = {
             cell: restored(results[task.key]) for cell, task in zip(self.cells, tasks_of(self.cells, self.source))
@@ -127,7 +117,7 @@ class SweepResults:
         found = {cell.config.preset for cell in self.results}
         return tuple(preset for preset in PRESETS if preset in found)
 
-    def shown(self) -> tuple[list[ResultTable], list[ResultFigure]]:
+    def shown(self) -> tuple[list[Table], list[ResultFigure]]:
         """All tables and figures that the configuration names."""
         pivots = [self.pivot(pivot, metric) for pivot in self.config.pivots for metric in pivot.metrics]
         figures = [
@@ -138,31 +128,38 @@ class SweepResults:
         # A quick look's grid may lack what a figure shows.
         return [*(self.table(table) for table in self.config.tables), *pivots], [one for one in figures if one.series]
 
-    def table(self, table: SweepTable) -> ResultTable:
+    def table(self, table: SweepTable) -> Table:
         """The last round's scores: the majority class, then every setting."""
-        columns = [Column(f"{part}.{metric}", HEADINGS[metric], part) for part in SHOWN for metric in SHOWN_METRICS]
         judged = any(result.judged[:, 1:].any() for result in self._chosen(table.where).values())
-        if judged:
-            columns += [Column(f"judge.{name}", heading, "fakes rejected") for name, heading in _DETECTION.items()]
-        blank = [None] * (len(_DETECTION) if judged else 0)
-        majority = {
-            preset: [*_line({part: [own[part]] for part in SHOWN}, chance=False), *blank]
-            for preset, own in self.majority.items()
+        scores: dict[str, dict[str, dict[str, list[Scores]]]] = {
+            MAJORITY: {preset: {part: [own[part]] for part in SHOWN} for preset, own in self.majority.items()}
         }
-        rows: dict[str, Row] = {MAJORITY: Row(MAJORITY, majority)}
+        printed: dict[str, dict[str, float]] = {}
+        detected: dict[tuple[str, str], list[Number | None]] = {}
         for preset in self.presets:
             for values, group in self._groups(table.rows, {**table.where, "preset": preset}).items():
-                config = next(iter(group)).config
+                config, results = next(iter(group)).config, list(group.values())
                 label = _label(config, table.rows, values)
-                if label not in rows:
-                    rows[label] = Row(label, printed_line(columns, self._printed(config, table)))
-                line = _line({part: [result.scores[part] for result in group.values()] for part in SHOWN})
+                scores.setdefault(label, {})[preset] = {
+                    part: [result.scores[part] for result in results] for part in SHOWN
+                }
+                if table.rows == _PRINTED_ROWS:
+                    printed.setdefault(label, self._printed(config))
+                    detected[label, PRINTED] = _printed_detection(config)
                 if judged:
-                    line += [_detected(list(group.values()), name) for name in _DETECTION]
-                rows[label].lines[preset] = line
-        return ResultTable(table.name, table.title, "model", columns, list(rows.values()))
+                    detected[label, preset] = [_detected(results, name) for name in _DETECTION]
+        made = score_table(table.name, table.title, scores, printed, {MAJORITY})
+        if not judged:
+            return made
+        columns = [Column(f"judge.{name}", heading, "fakes rejected") for name, heading in _DETECTION.items()]
+        nothing: list[Number | None] = [None] * len(columns)
+        rows = [
+            Row(row.label, {key: [*line, *detected.get((row.label, key), nothing)] for key, line in row.lines.items()})
+            for row in made.rows
+        ]
+        return replace(made, columns=[*made.columns, *columns], rows=rows)
 
-    def pivot(self, pivot: SweepPivot, metric: str) -> ResultTable:
+    def pivot(self, pivot: SweepPivot, metric: str) -> Table:
         """A metric of the last round on the test subjects, one setting down and others across."""
         across = list(product(*(self.config.grid[key] for key in pivot.columns)))
         digits = 2 if metric in _DETECTION else 3
@@ -176,7 +173,7 @@ class SweepResults:
                 lines[preset] = [_summary(list(group.values()), metric) for group in groups]
             rows.append(Row(_text(value), lines))
         title = f"{pivot.title}: {HEADINGS.get(metric, metric)}"
-        return ResultTable(f"{pivot.name}-{metric.replace('_', '-')}", title, pivot.rows.split(".")[0], columns, rows)
+        return Table(f"{pivot.name}-{metric.replace('_', '-')}", title, pivot.rows.split(".")[0], columns, rows)
 
     def figure(self, figure: SweepFigure, chosen: Sequence[Any] = ()) -> ResultFigure:
         """Accuracy over rounds, validation above test, a column for each value of the figure's setting.
@@ -228,22 +225,10 @@ class SweepResults:
             ]
         return ResultFigure(name, title, "round", "", series, 1, y_range=None)
 
-    def _printed(self, config: FederatedConfig, table: SweepTable) -> dict[str, float]:
-        """By column, what Tables 6.4 and 6.5 and Figure 6.13 print."""
-        if table.rows != _PRINTED_ROWS:
-            return {}
-        thesis = reported()["thesis"]
-        if self.quick:
-            config = replace(config, rounds=thesis["federated"]["rounds"])
-        values = {
-            f"{part}.accuracy": value
-            for part in SHOWN
-            for metric, value in printed_scores(config, part).items()
-            if metric == "accuracy"
-        }
-        if (model_name(config), config.reservoirs) == ("FedAvg-1.0+Disc", "different"):
-            values["judge.error"] = thesis["discriminator"]["fig_6_13_mae"]
-        return values
+    def _printed(self, config: FederatedConfig) -> dict[str, float]:
+        """By column, what Tables 6.4 and 6.5 print; beside a quick look, what they print after all rounds."""
+        rounds = reported()["thesis"]["federated"]["rounds"] if self.quick else config.rounds
+        return printed_scores(replace(config, rounds=rounds))
 
     def _groups(self, keys: Sequence[str], where: Mapping[str, Any]) -> dict[tuple, dict[Cell, CellResult]]:
         """The runs that `where` chooses, by their values of `keys`, in the grid's order."""
@@ -277,9 +262,12 @@ def setting(config: FederatedConfig, name: str) -> Any:
     return value
 
 
-def _line(scores: Mapping[str, Sequence[Scores]], chance: bool = True) -> list[Number | None]:
-    numbers = [number for part in SHOWN for number in score_numbers(scores[part]).values()]
-    return [number if chance else replace(number, n=0) for number in numbers]
+def _printed_detection(config: FederatedConfig) -> list[Number | None]:
+    """What Figure 6.13 prints about the model that it is of."""
+    if (model_name(config), config.reservoirs) != ("FedAvg-1.0+Disc", "different"):
+        return [None] * len(_DETECTION)
+    error = Number(reported()["thesis"]["discriminator"]["fig_6_13_mae"], n=0)
+    return [error if name == "error" else None for name in _DETECTION]
 
 
 def _detected(results: Sequence[CellResult], name: str) -> Number:

@@ -15,10 +15,12 @@ from tff_esn.datasets.tables import AFFECT
 from tff_esn.features.preparation import ChannelRecipe, prepare, subject_keys
 from tff_esn.features.source import Source
 from tff_esn.runs.reported import reported
-from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row
+from tff_esn.runs.result import ResultFigure
 from tff_esn.store.cache import Cache
 from tff_esn.store.json_values import fingerprint
+from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+from tff_esn.tables import PRINTED, Column, Number, Row, Table
 from tff_esn.tuning.space import SearchSpace, as_text, load_space
 from tff_esn.versions import version_of
 
@@ -64,7 +66,7 @@ class SelectionRun:
         """One for each part of a search."""
         return list(self._tasks.values())
 
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """What was selected: a row a setting, a column a search."""
         trials: dict[tuple[str, str], list[Any]] = {}
         for position, task in self._tasks.items():
@@ -87,7 +89,7 @@ class SelectionRun:
                 lines[preset] = [_cell(found[0], setting) if found else None for found in own]
             rows.append(Row(setting.split(".")[-1].replace("_", " "), lines))
         notes = [self._note(column, preset, own) for (column, preset), own in ranked.items()]
-        return [ResultTable(self.name, self.config.title, "setting", columns, rows, notes)], []
+        return [Table(self.name, self.config.title, "setting", columns, rows, notes)], []
 
     def _note(self, column: str, preset: str, ranked: Sequence[Any]) -> str:
         told = f"{column}, {preset}: {len(ranked)} configurations tried"

@@ -13,12 +13,38 @@ from tff_esn.features.source import Source
 from tff_esn.presets import PRESETS
 from tff_esn.runs.feature_statistics import STAGES, stage_statistics
 from tff_esn.runs.reported import TABLE_OF_STAGE, printed_statistics
-from tff_esn.runs.result import PRINTED, Column, Number, ResultFigure, ResultTable, Row
+from tff_esn.runs.result import ResultFigure
 from tff_esn.store.json_values import fingerprint
+from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
+from tff_esn.tables import PRINTED, Column, Number, Row, Table
 
 _COLUMNS = [Column(name, name) for name in ("min", "max", "mean", "var")]
 _VERSION = 1
+
+
+def statistics_table(stage: str, found: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Table 5.1, 5.2 or 5.3: a row per feature, and the share of label 1.
+
+    Args:
+        stage: One of `STAGES`.
+        found: By preset, the fields of its `StageStatistics`.
+    """
+    printed, number = printed_statistics(stage), TABLE_OF_STAGE[stage].replace("table_", "").replace("_", ".")
+    rows = []
+    for feature in FEATURES:
+        lines: dict[str, list[Number | None]] = {
+            PRINTED: [Number(printed[feature][column.name], n=0) for column in _COLUMNS]
+        }
+        for preset, own in found.items():
+            lines[preset] = [Number(own["features"][feature][column.name], n=0) for column in _COLUMNS]
+        rows.append(Row(feature, lines))
+    shares = {PRINTED: printed["label_1_percent"]}
+    shares.update({preset: round(own["label_1_percent"], 2) for preset, own in found.items()})
+    rows.append(Row("label 1, %", {name: [None, None, Number(own, n=0), None] for name, own in shares.items()}))
+    counts = [f"{preset}: {len(own['subjects'])} subjects, {own['samples']:,} samples" for preset, own in found.items()]
+    title, notes = f"Table {number}: {stage} features", ["; ".join(counts) + "."]
+    return Table(f"table-{number.replace('.', '-')}", title, "feature", _COLUMNS, rows, notes)
 
 
 @dataclass(frozen=True)
@@ -38,31 +64,10 @@ class StatisticsRun:
         """One for each preset."""
         return list(self._tasks.values())
 
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[ResultTable], list[ResultFigure]]:
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """The three tables, each with the share of label 1."""
         found = {preset: unpacked(results[task.key]) for preset, task in self._tasks.items()}
-        return [self._table(stage, {preset: own[stage] for preset, own in found.items()}) for stage in STAGES], []
-
-    def _table(self, stage: str, found: Mapping[str, Any]) -> ResultTable:
-        printed, number = printed_statistics(stage), TABLE_OF_STAGE[stage].replace("table_", "").replace("_", ".")
-        rows = []
-        for feature in FEATURES:
-            lines: dict[str, list[Number | None]] = {
-                PRINTED: [Number(printed[feature][column.name], n=0) for column in _COLUMNS]
-            }
-            for preset, own in found.items():
-                lines[preset] = [Number(own["features"][feature][column.name], n=0) for column in _COLUMNS]
-            rows.append(Row(feature, lines))
-        shares = {PRINTED: printed["label_1_percent"]}
-        shares.update({preset: round(own["label_1_percent"], 2) for preset, own in found.items()})
-        rows.append(Row("label 1, %", {name: [None, None, Number(own, n=0), None] for name, own in shares.items()}))
-        counts = [
-            f"{preset}: {len(own['subjects'])} subjects, {own['samples']:,} samples" for preset, own in found.items()
-        ]
-        title = f"Table {number}: {stage} features"
-        return ResultTable(
-            f"table-{number.replace('.', '-')}", title, "feature", _COLUMNS, rows, ["; ".join(counts) + "."]
-        )
+        return [statistics_table(stage, {preset: own[stage] for preset, own in found.items()}) for stage in STAGES], []
 
     @cached_property
     def _inputs(self) -> dict[str, InputConfig]:

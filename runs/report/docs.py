@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tff_esn.runs.report.exports import cells_of, notes_of, to_markdown
 from tff_esn.runs.report.summary import (
     DOCUMENTS,
     PRESETS,
-    beside,
     came_out,
     errata_of,
     headlines,
     in_order,
+    notes_of,
     seconds_text,
 )
 from tff_esn.runs.reported import reported
-from tff_esn.runs.result import DEVIATIONS, RunResult, number_text
+from tff_esn.runs.result import RunResult
+from tff_esn.tables import DEVIATIONS, SINGLE_CLASS, text_cells, text_table, to_markdown
 
 #: Tables with more cells than this are left to the report.
 _LARGEST = 400
-_HEAD = f"""# What was printed, what came out
+_HEAD = f"""# Claimed vs reproduced
 
 Written by `tff-esn report runs/results --docs docs/reproduction.md` from the results in `runs/results/`; a test keeps
 the two in step. `tff-esn report` makes the page with all tables and figures of the same results.
 
-Each number is the mean over seeds with its standard deviation, under `thesis` (everything as printed) and `corrected`
-(everything as meant). `=`: the same in all printed digits, rounded or cut. `≈`: the printed number is within
+Each number is the mean over seeds with its standard deviation, under `thesis` (as published) and `corrected` (with
+errors fixed). `=`: the same in all printed digits, rounded or cut. `≈`: the printed number is within
 {DEVIATIONS:g} standard deviations of our mean. `▲`, `▼`: ours is above or below it, beyond that spread. No sign:
-nothing is printed, or one seed has no spread. †: gives every example the same answer in some seed. The errata are in
+nothing is printed, or one seed has no spread. †: {SINGLE_CLASS} in some seed. The errata are in
 [errata.md](errata.md).
 
 `tff-esn reproduce --list` names the run of each table and figure that has results. Left out are drawings (thesis
@@ -39,7 +39,7 @@ recordings.
 
 
 def reproduction_page(results: Sequence[RunResult]) -> str:
-    """For each document: what was claimed, what came out, and why they differ."""
+    """For each document: what was claimed, what was reproduced, and why they differ."""
     blocks = [_HEAD, _summary(results)]
     for name, title in DOCUMENTS.items():
         own = [result for result in in_order(results) if result.about.document == name]
@@ -51,13 +51,13 @@ def reproduction_page(results: Sequence[RunResult]) -> str:
 
 
 def _summary(results: Sequence[RunResult]) -> str:
-    lines = ["| where | number | printed | `thesis` | `corrected` |", "| --- | --- | ---: | ---: | ---: |"]
-    for result in in_order(results):
-        for line in headlines(result):
-            ours = " | ".join(beside(line.ours[preset], line.printed, line.column) for preset in PRESETS)
-            where = f"[{', '.join(result.about.covers)}](#{result.name})"
-            lines.append(f"| {where} | {line.claim} | {number_text(line.printed, line.column)} | {ours} |")
-    return "\n".join(lines) + "\n"
+    headings = ["where", "number", "printed", *(f"`{preset}`" for preset in PRESETS)]
+    rows = [
+        [f"[{', '.join(result.about.covers)}](#{result.name})", *line.texts]
+        for result in in_order(results)
+        for line in headlines(result)
+    ]
+    return to_markdown(text_table("", headings, rows, numeric=headings[2:]))
 
 
 def _run(result: RunResult) -> Iterator[str]:
@@ -70,14 +70,14 @@ def _run(result: RunResult) -> Iterator[str]:
         )
     if about.claimed:
         yield f"**Claimed.** {about.claimed}\n"
-    yield f"**Came out.** {came_out([result])}\n"
+    yield f"**Reproduced.** {came_out([result])}\n"
     if about.why:
         yield f"**Why.** {about.why}\n"
     if about.notes or about.errata:
         linked = [f"[`{one.name}`](errata.md#{one.name}): {one.finding}" for one in errata_of(result)]
         yield "\n".join(f"- {note}" for note in (*about.notes, *linked)) + "\n"
     for table in result.tables:
-        lines = cells_of(table)
+        lines = text_cells(table)
         if len(lines) * len(lines[0]) > _LARGEST:
             yield f"{table.title}: {len(table.rows)} rows, in the report.\n"
             continue

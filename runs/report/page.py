@@ -12,35 +12,34 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from tff_esn.datasets.synthetic import GENERATED
 from tff_esn.runs.report.charts import chart, styles, write_figure
-from tff_esn.runs.report.exports import GENERATED, notes_of, write_table
 from tff_esn.runs.report.summary import (
     DOCUMENTS,
     PRESETS,
-    SIGNS,
-    WORDS,
     came_out,
     errata_of,
     headlines,
     in_order,
+    notes_of,
     seconds_text,
 )
 from tff_esn.runs.reported import reported
-from tff_esn.runs.result import (
-    DEVIATIONS,
-    PRINTED,
-    Column,
-    Number,
-    ResultFigure,
-    ResultTable,
-    RunResult,
-    agreement,
-    number_text,
-    write_result,
-)
+from tff_esn.runs.result import ResultFigure, RunResult, write_result
 from tff_esn.store.files import atomic_write
+from tff_esn.tables import (
+    DEVIATIONS,
+    SINGLE_CLASS,
+    Column,
+    Table,
+    html_cell,
+    number_text,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
 
-TITLE = "Federated Echo State Networks: what was printed, what came out"
+TITLE = "Federated Echo State Networks: claimed vs reproduced"
 _BEYOND = "What the documents do not have, and what it takes to read them."
 
 
@@ -53,7 +52,9 @@ def write_report(folder: Path, results: Sequence[RunResult]) -> tuple[Path, list
     changed = [result for result in results if not _is_there(folder, result)]
     for result in changed:
         for table in result.tables:
-            write_table(table, folder / "tables")
+            for ending, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
+                with atomic_write(folder / "tables" / f"{table.name}.{ending}") as file:
+                    file.write(text.encode())
         for figure in result.figures:
             write_figure(figure, folder / "figures")
         # Last, so that a result that is there has its files.
@@ -116,7 +117,7 @@ def render(results: Sequence[RunResult]) -> str:
         deviations=f"{DEVIATIONS:g}",
         charts=Markup(_in_script(json.dumps(charts, separators=(",", ":"), ensure_ascii=False))),
         bundle=Markup(_in_script(_bundle())),
-        cell_html=_cell_html,
+        single_class=SINGLE_CLASS,
         footer="Made by tff-esn from results/*.json; tables/ and figures/ beside this page hold the same as files.",
     )
 
@@ -155,11 +156,11 @@ def _summary(result: RunResult) -> dict[str, Any]:
         {
             "claim": line.claim,
             "printed": number_text(line.printed, line.column),
-            "ours": [_cell(line.ours[preset], line.printed, line.column) for preset in PRESETS],
+            "ours": [Markup(html_cell(line.ours[preset], line.printed, line.column)) for preset in PRESETS],
         }
         for line in headlines(result)
     ]
-    nothing = [_cell(None, None, Column("", ""))] * len(PRESETS)
+    nothing = [Markup(html_cell(None, None, Column("", "")))] * len(PRESETS)
     covers = "; ".join(result.about.covers) or result.title
     return {
         "name": result.name,
@@ -192,68 +193,31 @@ def _run(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _table(result: RunResult, table: ResultTable) -> dict[str, Any]:
+def _table(result: RunResult, table: Table) -> dict[str, Any]:
     groups = [{"name": name, "span": len(list(own))} for name, own in groupby(table.columns, key=lambda one: one.group)]
-    columns = [
-        {
-            "heading": column.heading,
-            "first": bool(column.group) and (i == 0 or table.columns[i - 1].group != column.group),
-        }
+    first = [
+        bool(column.group) and (i == 0 or table.columns[i - 1].group != column.group)
         for i, column in enumerate(table.columns)
     ]
-    rows = []
-    for row in table.rows:
-        printed = row.lines.get(PRINTED)
-        lines = []
-        for source in table.sources:
-            if source in row.lines:
-                beside = [None] * len(columns) if source == PRINTED or printed is None else printed
-                cells = [
-                    {**_cell(own, other, column), "first": told["first"]}
-                    for own, other, column, told in zip(row.lines[source], beside, table.columns, columns)
-                ]
-                lines.append({"source": source, "cells": cells})
-        rows.append({"label": row.label, "lines": lines})
+    rows = [
+        {
+            "label": row.label,
+            "lines": [
+                {"source": source, "cells": [Markup(html_cell(*cell, begins)) for cell, begins in zip(cells, first)]}
+                for source, cells in table.compared(row)
+            ],
+        }
+        for row in table.rows
+    ]
     return {
         "name": table.name,
         "title": table.title,
         "corner": table.corner,
         "groups": groups if any(group["name"] for group in groups) else [],
-        "columns": columns,
+        "columns": [{"heading": column.heading, "first": begins} for column, begins in zip(table.columns, first)],
         "rows": rows,
         "notes": notes_of(result, table),
     }
-
-
-def _cell(own: Number | None, printed: Number | None, column: Column) -> dict[str, Any]:
-    stands = agreement(own, printed, column.digits) if own is not None and printed is not None else "unknown"
-    value, _, deviation = number_text(own, column).partition(" ± ")
-    single = own is not None and own.single_class > 0
-    return {
-        "value": value.replace(" †", ""),
-        "deviation": deviation.replace(" †", ""),
-        "stands": stands,
-        "single": f"{own.single_class} of {max(own.n, 1)}" if own is not None and single else "",
-        "first": False,
-    }
-
-
-def _cell_html(cell: dict[str, Any]) -> Markup:
-    names = [
-        name for name, wanted in ((cell["stands"], cell["stands"] != "unknown"), ("first", cell["first"])) if wanted
-    ]
-    parts = [str(escape(cell["value"]))]
-    if cell["single"]:
-        parts.append(f'<span title="a single class in {cell["single"]} seeds">†</span>')
-        parts.append('<span class="sr">answers with a single class</span>')
-    if cell["stands"] != "unknown":
-        parts.append(f'<span class="sign" aria-hidden="true">{SIGNS[cell["stands"]]}</span>')
-    if cell["deviation"]:
-        parts.append(f'<span class="std">± {escape(cell["deviation"])}</span>')
-    if cell["stands"] != "unknown":
-        parts.append(f'<span class="sr">{WORDS[cell["stands"]]}</span>')
-    attribute = f' class="{" ".join(names)}"' if names else ""
-    return Markup(f"<td{attribute}>{' '.join(parts)}</td>")
 
 
 def _figure(figure: ResultFigure) -> dict[str, Any]:
@@ -287,7 +251,7 @@ def _alternative(figure: ResultFigure) -> str:
 
 def _lead(results: Sequence[RunResult]) -> str:
     tables, figures = (sum(len(getattr(result, name)) for result in results) for name in ("tables", "figures"))
-    return f"Tables made again: {tables}; figures: {figures}. {came_out(results)}"
+    return f"Tables reproduced: {tables}; figures: {figures}. {came_out(results)}"
 
 
 def _warnings(results: Sequence[RunResult]) -> list[str]:

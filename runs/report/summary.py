@@ -1,4 +1,4 @@
-"""Results in few words: how our numbers stand to the printed ones."""
+"""Results in few words: how our numbers compare with the printed ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tff_esn.runs.result import PRINTED, Agreement, Column, Number, RunResult, agreement, number_text
+from tff_esn.datasets.synthetic import GENERATED
+from tff_esn.runs.result import RunResult
+from tff_esn.tables import (
+    DEVIATIONS,
+    PRINTED,
+    SINGLE_CLASS,
+    Agreement,
+    Column,
+    Number,
+    Table,
+    number_text,
+    signed_text,
+    text_table,
+)
 
 if TYPE_CHECKING:
     # Its evidence takes TensorFlow, which takes seconds to come.
@@ -20,16 +33,9 @@ DOCUMENTS = {
     "beyond": "Beyond the documents",
 }
 PRESETS = ("thesis", "corrected")
-#: How a number of ours stands to the printed one, as a sign and in words.
-SIGNS: dict[Agreement, str] = {"same": "=", "within": "≈", "above": "▲", "below": "▼", "other": "≠", "unknown": ""}
-WORDS: dict[Agreement, str] = {
-    "same": "as printed",
-    "within": "within the spread",
-    "above": "above the printed number, beyond the spread",
-    "below": "below the printed number, beyond the spread",
-    "other": "other than printed",
-    "unknown": "spread not known",
-}
+#: What the signs beside our numbers mean.
+SIGN_NOTE = f"=: as printed. ≈: within {DEVIATIONS:g} standard deviations. ▲, ▼: above or below, beyond them."
+_SINGLE_CLASS_NOTE = f"† {SINGLE_CLASS} in some seed."
 _VERDICTS: dict[str, tuple[Agreement, ...]] = {
     "the same in all digits": ("same",),
     "within the spread": ("within",),
@@ -45,6 +51,12 @@ class HeadlineNumber:
     column: Column
     printed: Number | None
     ours: Mapping[str, Number | None]
+
+    @property
+    def texts(self) -> list[str]:
+        """The claim, the printed number, and ours with signs."""
+        ours = (signed_text(self.ours[preset], self.printed, self.column) for preset in PRESETS)
+        return [self.claim, number_text(self.printed, self.column), *ours]
 
 
 def headlines(result: RunResult) -> list[HeadlineNumber]:
@@ -73,18 +85,32 @@ def errata_of(result: RunResult) -> list[Erratum]:
     return errata(result.about.errata) if result.about.errata else []
 
 
-def beside(own: Number | None, printed: Number | None, column: Column) -> str:
-    """Our number as text, with a sign where one is printed."""
-    sign = SIGNS[agreement(own, printed, column.digits)] if own is not None and printed is not None else ""
-    return f"{number_text(own, column)} {sign}".strip()
+def summary_table(results: Sequence[RunResult]) -> Table:
+    """The headlines of some runs, for the terminal."""
+    rows = []
+    for result in results:
+        lines = [line.texts for line in headlines(result)] or [[came_out([result]), "", "", ""]]
+        covers = ", ".join(result.about.covers) or result.title
+        rows += [[where, *line] for where, line in zip([covers, *[""] * len(lines)], lines)]
+    headings = ["Where", "Number", "Printed", *PRESETS]
+    notes = [SIGN_NOTE, *([_SINGLE_CLASS_NOTE] if any("†" in cell for row in rows for cell in row) else [])]
+    return text_table("Claimed vs reproduced", headings, rows, notes, headings[2:])
+
+
+def notes_of(result: RunResult, table: Table) -> list[str]:
+    """What must be said below a table of a report."""
+    notes = [*([GENERATED] if result.provenance.generated else []), *table.notes]
+    return [*notes, _SINGLE_CLASS_NOTE] if table.has_single_class else notes
 
 
 def came_out(results: Sequence[RunResult]) -> str:
-    """In a sentence, how the printed numbers stand to ours."""
+    """In a sentence, how our numbers compare with the printed ones."""
     found = [one for result in results for one in result.agreements()]
     known = [one for one in found if one != "unknown"]
     if not known:
-        return "One seed, so no spread to hold the printed numbers against." if found else "No number is printed."
+        return (
+            "One seed, so no spread to hold the printed numbers against." if found else "The paper reports no number."
+        )
     counts = {verdict: sum(one in kinds for one in known) for verdict, kinds in _VERDICTS.items()}
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     more = f"; {len(found) - len(known)} more have no spread to compare with" if len(found) > len(known) else ""

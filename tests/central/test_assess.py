@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tff_esn.central.assess import assess_baselines, assess_esn
-from tff_esn.central.report import score_rows
 from tff_esn.config import CentralConfig, InputConfig, ReadoutConfig, ReservoirConfig
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.study import open_study
@@ -14,7 +13,9 @@ from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError
 from tff_esn.features.inputs import ModelInputs, model_inputs, prepared_features
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.runs.kinds.central import assessment_table
 from tff_esn.store.cache import Cache
+from tff_esn.tables import PRINTED, Number
 
 SPLIT = ClientSplit(("S2",), ("S3",), ("S4",))
 
@@ -97,15 +98,19 @@ def test_baselines_have_no_reservoir(inputs: dict[str, ModelInputs]) -> None:
     assert outcomes["threshold on tEDA"].parts["design"].auroc > 0.6
 
 
-def test_rows_stand_beside_table_6_3(inputs: dict[str, ModelInputs]) -> None:
+def test_the_table_stands_beside_table_6_3(inputs: dict[str, ModelInputs]) -> None:
     outcomes = [outcome for seed in (0, 1) for outcome, _ in assess_esn(inputs["window"], config("window"), seed)]
-    rows = score_rows(outcomes)
-    assert [(row.model, row.part, len(row.scores)) for row in rows][:2] == [
-        ("ESN, time order", "design", 2),
-        ("ESN, shuffled", "design", 2),
-    ]
-    assert rows[0].printed == {"accuracy": 0.8986, "f1_micro": 0.8986, "auroc": 0.8092}
-    assert rows[1].printed == {}
+    table = assessment_table("T", {"corrected": [*assess_baselines(inputs["window"]), *outcomes]})
+    assert [row.label for row in table.rows][-3:] == ["ESN, time order", "ESN, shuffled", "ESN, ridge"]
+    assert table.cell("ESN, time order", PRINTED, "design.accuracy") == Number(0.8986, n=0)
+    assert table.cell("ESN, time order", PRINTED, "test.auroc") == Number(0.9419, n=0)
+    assert table.cell("ESN, shuffled", PRINTED, "design.accuracy") is None
+    own = [outcome.parts["test"].auroc for outcome in outcomes if outcome.model == "ESN, ridge"]
+    assert table.cell("ESN, ridge", "corrected", "test.auroc") == Number.of(own)
+    # No seed changes a baseline.
+    majority = table.cell("majority class", "corrected", "test.auroc")
+    assert majority is not None and (majority.n, majority.single_class) == (0, 1)
+    assert all(PRINTED not in row.lines for row in assessment_table("T", {"corrected": outcomes}, False).rows)
 
 
 def test_a_threshold_can_be_chosen_on_validation(inputs: dict[str, ModelInputs]) -> None:

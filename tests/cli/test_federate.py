@@ -120,10 +120,12 @@ def test_a_run_keeps_everything_in_its_folder_and_prints_what_to_compare_with(un
     took_part = [sum(row[f"{client}/loss"] != "" for client in ("S2", "S3", "S4", "S5")) for row in metrics]
     assert took_part == [0, *[3] * ROUNDS]
 
-    lines, words = [line.split() for line in printed.splitlines()], printed.split()
-    assert ["majority", "class", "†", "test"] in [line[:4] for line in lines]
-    (ours,) = (line for line in lines if line[:2] == ["FedCurv-0.1", "test"])
-    assert float(ours[3]) == pytest.approx(kept["result"]["test"], abs=1e-4)
+    words = printed.split()
+    lines = [line.split() for line in printed.splitlines()]
+    lines = lines[lines.index(["test"]) :]
+    assert ["majority", "class", "†"] in [line[:3] for line in lines]
+    (ours,) = (line for line in lines if line[:1] == ["FedCurv-0.1"])
+    assert float(ours[2]) == pytest.approx(kept["result"]["test"], abs=1e-4)
     assert ["printed", "0.8693"] in lines  # in Table 6.5, for FedCurv-0.1
     assert f"{ROUNDS} rounds of 3 clients, different reservoirs, tEDA+HR, preset corrected, seed 0" in " ".join(words)
     assert "not the study's numbers" in printed

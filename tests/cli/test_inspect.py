@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_type_hints
 
@@ -26,7 +27,7 @@ def run(*arguments: object) -> str:
 def row(text: str, measure: str) -> list[str]:
     """The cells of a table's row."""
     (line,) = (line for line in text.splitlines() if measure in line)
-    return [cell.strip() for cell in line.strip("│┃ ").split("│")]
+    return re.split(r" {2,}", line.strip())
 
 
 def test_every_setting_of_a_reservoir_is_an_option_with_the_same_default() -> None:

@@ -43,20 +43,40 @@ def test_list_shows_every_run_in_whatever_state(store: RunStore) -> None:
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     (fedavg,) = (line for line in lines if "fedavg-" in line)
-    assert fedavg.split()[1:3] == ["fedavg", "complete"]
-    assert fedavg.split()[-1] == "7"
-    assert "test.accuracy 0.8693, test.auroc 0.9, rounds 8" in result.output
+    assert fedavg.split()[1] == "complete"
+    assert "train, seed 7: test.accuracy 0.8693, test.auroc 0.9, rounds 8" in result.output
     assert "ValueError: no good [red]" in result.output
     (damaged,) = (line for line in lines if "damaged" in line)
     assert damaged.split() == ["damaged", "unreadable"]
     assert "run.json: Invalid JSON" in result.output
 
 
-def test_names_can_be_copied_from_a_narrow_terminal(store: RunStore) -> None:
+def test_names_and_statuses_are_whole_on_80_columns(store: RunStore) -> None:
+    # The longest that a command makes, in each state.
+    with pytest.raises(KeyboardInterrupt), store.create("discriminator", {}, 12345):
+        raise KeyboardInterrupt
     text = call("list", "--runs", store.root, width=80).output
     for info in store.list():
-        assert info.name in text
+        assert any(line.split()[:2] == [info.name, info.status] for line in text.splitlines())
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_show_has_the_metrics_that_are_filled_and_counts_the_rest(store: RunStore) -> None:
+    with store.create("federate", {}, 0) as run:
+        for step in range(3):
+            scores = {f"{part}/balanced_accuracy": step / 4 for part in ("train", "validation", "test")}
+            clients = {f"S{number}/loss": 0.5 if number % 2 else None for number in range(40)}
+            run.log(step=step, unused=None, **scores, **clients)
+        run.finish({})
+    text = call("show", "federate", "--runs", store.root, width=80).output
+    lines = text[text.index("Last metrics") :].splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = [word for line in lines[1:3] for word in line.split()]
+    assert heads[:3] == ["train", "validation", "test"] and "S1" in heads and "S2" not in heads
+    last = lines[-2].split()
+    assert last[:5] == ["2", "0.5", "0.5", "0.5", "0.5"]
+    assert lines[-1] == f"{1 + 3 + 20 - len(last)} more columns in metrics.csv"
+    assert "more columns" not in call("show", "federate", "--runs", store.root, width=400).output
 
 
 def test_list_as_json(store: RunStore) -> None:

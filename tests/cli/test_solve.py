@@ -36,7 +36,7 @@ def run(work: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 def test_pfedrr_prints_its_table_and_its_figure_and_leaves_a_run(study: Path, work: Path) -> None:
     result = run(work, "solve", "pfedrr", study, *SMALL, "--repetitions", 2, "--tau", "0.3,0.8")
     assert result.returncode == 0, result.stderr
-    for text in ("Majority", "units %", "against tau", "guessing is right in 25.00 %", "not the study's numbers"):
+    for text in ("majority", "units %", "against tau", "guessing is right in 25.00 %", "not the study's numbers"):
         assert text in result.stdout
     listed = json.loads(run(work, "runs", "list", "--json").stdout)
     (entry,) = (one for one in listed if one["kind"] == "solve")

@@ -13,18 +13,18 @@ from tff_esn.closed_form.engine import tff_readout, write_sequences
 from tff_esn.closed_form.experiments import Clients, TableResult, load_clients, parts_of, run_part, run_table
 from tff_esn.closed_form.incfed import incfed
 from tff_esn.closed_form.messages import HEADER_BYTES, message_bytes
-from tff_esn.closed_form.report import printed_numbers, result_table, threshold_table
 from tff_esn.closed_form.statistics import client_statistics, ridge_accuracy
 from tff_esn.config import ClosedForm, ClosedFormConfig, MethodConfig, PlasticityConfig, from_mapping
-from tff_esn.console import size_text
 from tff_esn.datasets.synthetic.hhar import write_hhar
 from tff_esn.datasets.synthetic.wesad import write_wesad
 from tff_esn.errors import ConfigError
 from tff_esn.presets import CLOSED_FORMS
 from tff_esn.privacy.leakage import budget_table, private_accuracies
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.runs.kinds.closed_form import closed_form_table, printed_numbers, threshold_table
 from tff_esn.runs.named import load_run, run_names
 from tff_esn.store.cache import Cache
+from tff_esn.tables import PRINTED, Number, text_cells
 
 RESERVOIR = {"units": 20, "leaking_rate": 0.5, "input_scaling": 0.5}
 
@@ -98,35 +98,30 @@ def test_the_threshold_is_that_of_the_validation_subjects(result: TableResult) -
         assert (one.units_percent, one.bytes_up) == (other.units_percent, other.bytes_up)
 
 
-def rendered(table: object) -> str:
-    from rich.console import Console
-
-    console = Console(width=800, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(table)
-    return console.export_text()
-
-
-def test_the_table_shows_ours_above_what_is_printed(result: TableResult) -> None:
-    named = replace(result, config=replace(result.config, printed="pfedrr.table_1"))
+def test_the_table_shows_ours_beside_what_is_printed(result: TableResult, tmp_path: Path) -> None:
+    named = replace(result.config, printed="pfedrr.table_1")
     assert printed_numbers(named, "wesad")["25"]["I-pFedRR"] == [80.71, 0.37, 49.72, 1.71]
-    thesis = replace(result, config=replace(result.config, printed="thesis.table_b_3", train_scores=False))
+    thesis = replace(result.config, printed="thesis.table_b_3", train_scores=False)
     assert printed_numbers(thesis, "wesad")["100"]["IncFed"] == pytest.approx([78.01, 0.77])
-    methods = tuple(replace(one, name={"incfed": "IncFed"}.get(one.name, one.name)) for one in thesis.config.methods)
-    outcomes = tuple(replace(one, method={"incfed": "IncFed"}.get(one.method, one.method)) for one in thesis.outcomes)
-    text = rendered(
-        result_table(replace(thesis, config=replace(thesis.config, methods=methods), outcomes=outcomes), "wesad")
-    )
-    assert "78.01 ±0.77" in text
-    assert f"{100 * result.majority[100]:.2f}" in text
-    assert "guessing is right in 25.00 %" in text
-    assert size_text(message_bytes("full", 4, 20)) in text
-    selected = replace(result, config=replace(result.config, printed="incfed.table_3_wesad_selected"))
+    methods = tuple(replace(one, name={"incfed": "IncFed"}.get(one.name, one.name)) for one in thesis.methods)
+    outcomes = tuple(replace(one, method={"incfed": "IncFed"}.get(one.method, one.method)) for one in result.outcomes)
+    own = replace(result, config=replace(thesis, methods=methods), outcomes=outcomes)
+    table = closed_form_table("t", {"corrected": own}, tmp_path)
+    assert table.cell("100 %", PRINTED, "IncFed.test") == Number(pytest.approx(78.01), 0.77, 0)
+    assert table.cell("100 %", "corrected", "majority") == Number(100 * result.majority[100], n=0)
+    up = table.cell("100 %", "corrected", "IncFed.bytes")
+    assert up is not None and up.mean == message_bytes("full", 4, 20)
+    accuracies = [100 * one.accuracy("test") for one in result.of("incfed", 100)]
+    assert table.cell("100 %", "corrected", "IncFed.test") == Number.of(accuracies)
+    assert "guessing is right in 25.00 %" in table.notes[0]
+    selected = replace(result.config, printed="incfed.table_3_wesad_selected")
     assert printed_numbers(selected, "wesad") == {"100": {"FedAvg": [75.5, 84.03], "IncFed": [85.08, 83.63]}}
-    validated = rendered(result_table(replace(result, config=replace(result.config, scored="validation")), "wesad"))
-    assert "validation %" in validated
-    figure = rendered(threshold_table(result, "pfedrr"))
-    assert "0.3" in figure
-    assert "100 % of users" in figure
+    validated = replace(result, config=replace(result.config, scored="validation"))
+    assert closed_form_table("t", {"corrected": validated}, tmp_path).cell("50 %", "corrected", "incfed.validation")
+    figure = threshold_table(result, "pfedrr")
+    assert [row.label for row in figure.rows] == ["0.3", "0.8"]
+    few = np.mean([one.units_percent for one in result.of("pfedrr", 100, 0.3)])
+    assert figure.cell("0.3", "corrected", "100.units") == Number(few, n=0)
 
 
 def test_a_table_on_hhar(tmp_path: Path) -> None:
@@ -139,7 +134,7 @@ def test_a_table_on_hhar(tmp_path: Path) -> None:
     assert len(result.outcomes) == 2 * 3
     # Generated walking and sitting are easy to tell apart.
     assert result.of("incfed", 100)[0].accuracy("test") > 1 / 6
-    assert printed_numbers(result, "hhar")["100"]["FedIP"] == [82.09, 0.29]
+    assert printed_numbers(result.config, "hhar")["100"]["FedIP"] == [82.09, 0.29]
 
 
 def test_presets_beside_each_other_are_what_each_gives_alone(clients: Clients) -> None:
@@ -180,7 +175,11 @@ def test_little_noise_changes_little_and_much_noise_much(clients: Clients) -> No
     exact, strict, loose = (one.accuracy.mean for one in found)
     assert abs(loose - exact) < 0.03
     assert abs(strict - exact) > abs(loose - exact)
-    assert "no noise" in rendered(budget_table(found, 1e-5, "step"))
+    cells = text_cells(budget_table(found, 1e-5, "step"))
+    assert cells[:2] == [
+        ["epsilon", "test %"],
+        ["no noise", f"{100 * exact:.2f} ±{100 * found[0].accuracy.std:.2f}"],
+    ]
 
 
 def test_every_run_definition_is_a_table_there_is() -> None:
@@ -192,7 +191,7 @@ def test_every_run_definition_is_a_table_there_is() -> None:
         table = from_mapping(ClosedFormConfig, run.settings, name)
         if table.printed is None:  # a question of our own
             continue
-        printed = printed_numbers(TableResult(table, (), {}, 4), run.about.study)
+        printed = printed_numbers(table, run.about.study)
         names = {method for row in printed.values() for method in row}
         assert {method.name for method in table.methods} & names, name
         checked += 1

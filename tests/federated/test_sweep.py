@@ -114,7 +114,6 @@ def test_detection_is_counted_over_all_rounds() -> None:
 def test_printed_numbers_stand_beside_what_they_are_about() -> None:
     config = small_config(rounds=78, server_learning_rate=0.1, algorithm="fedcurv")
     assert model_name(config) == "FedCurv-0.1"
-    assert printed_scores(config, "test") == {"accuracy": 0.8693, "f1_micro": 0.8693}
-    assert printed_scores(config, "validation") == {"accuracy": 0.8878, "f1_micro": 0.8878}
-    assert printed_scores(replace(config, reservoirs="different"), "validation")["accuracy"] == 0.8603
-    assert printed_scores(config, "train") == printed_scores(replace(config, rounds=3), "test") == {}
+    assert printed_scores(config) == {"validation.accuracy": 0.8878, "test.accuracy": 0.8693}
+    assert printed_scores(replace(config, reservoirs="different"))["validation.accuracy"] == 0.8603
+    assert printed_scores(replace(config, rounds=3)) == {}

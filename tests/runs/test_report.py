@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tff_esn.datasets.synthetic.wesad import write_wesad
-from tff_esn.runs.result import number_text, read_result
+from tff_esn.runs.result import read_result
+from tff_esn.tables import number_text
 
 SWEEP = """
 kind = "federated"

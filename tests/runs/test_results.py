@@ -18,53 +18,10 @@ from tff_esn.runs.kinds.federated import SweepResults, setting
 from tff_esn.runs.named import load_run, run_names
 from tff_esn.runs.plan import CONFIGS
 from tff_esn.runs.report.docs import reproduction_page
-from tff_esn.runs.report.exports import to_csv, to_latex, to_markdown
-from tff_esn.runs.result import (
-    PRINTED,
-    Column,
-    Number,
-    ResultTable,
-    Row,
-    agreement,
-    number_text,
-    read_result,
-    read_results,
-    write_result,
-)
+from tff_esn.runs.result import read_result, read_results, write_result
+from tff_esn.tables import PRINTED
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize(
-    ("ours", "printed", "expected"),
-    [
-        (Number(0.90184, 0.1, 3), Number(0.9018, n=0), "same"),
-        (Number(0.86939, 0.0, 3), Number(0.8693, n=0), "same"),  # cut, not rounded
-        (Number(-0.86939, 0.0, 3), Number(-0.8695, n=0), "above"),
-        (Number(0.85, 0.03, 3), Number(0.9018, n=0), "within"),
-        (Number(0.85, 0.02, 3), Number(0.9018, n=0), "below"),
-        (Number(0.95, 0.02, 3), Number(0.9018, n=0), "above"),
-        # The document's own deviation counts too: hypot(0.02, 0.02) * 2 > 0.05.
-        (Number(0.85, 0.02, 3), Number(0.9018, 0.02, 0), "within"),
-        (Number(0.85), Number(0.9018, n=0), "unknown"),
-        (Number(0.85, n=0), Number(0.9018, n=0), "below"),
-        (Number(text="pEDA", n=0), Number(text="pEDA", n=0), "same"),
-        (Number(text="HR", n=0), Number(text="pEDA", n=0), "other"),
-    ],
-)
-def test_how_a_number_stands_to_the_printed_one(ours: Number, printed: Number, expected: str) -> None:
-    assert agreement(ours, printed, 4) == expected
-
-
-def test_a_table_as_files() -> None:
-    columns = [Column("a", "accuracy", "test"), Column("b", "up", digits=0, kind="bytes")]
-    lines = {PRINTED: [Number(0.9, n=0), None], "thesis": [Number(0.5, 0.1, 3, 2), Number(43_600, n=0)]}
-    table = ResultTable("t", "T", "model", columns, [Row("FedAvg_1 | x", lines)])
-    assert number_text(lines["thesis"][0], columns[0]) == "0.5000 ± 0.1000 †"
-    assert to_markdown(table).splitlines()[-1] == "| FedAvg_1 \\| x | thesis | 0.5000 ± 0.1000 † ▼ | 43.6 kB |"
-    assert r"FedAvg\_1" in to_latex(table) and r"$\pm$" in to_latex(table)
-    assert to_csv(table).splitlines()[2] == "FedAvg_1 | x,thesis,a,0.5,0.1,3,2,"
-    assert table.agreements() == ["below"]
 
 
 def test_every_named_run_is_well_formed() -> None:

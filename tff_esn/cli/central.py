@@ -1,6 +1,7 @@
 """`tff-esn central`: the centralised model, its readouts and the baselines."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
@@ -9,9 +10,10 @@ import typer
 from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
-from tff_esn.cli.steps import assessed, print_scores
+from tff_esn.cli.steps import assessed, print_tables
 
 if TYPE_CHECKING:
+    from tff_esn.central.assess import Outcome
     from tff_esn.config import InputConfig
 
 Features = Annotated[str, typer.Option(help="Columns the model sees, joined by commas: pEDA,tEDA,HR,HRV.")]
@@ -53,16 +55,17 @@ def central(
     """
     from dataclasses import asdict
 
-    from tff_esn.central.report import PRINTED_MODEL, headline, score_rows
+    from tff_esn.central.assess import PRINTED_MODEL
     from tff_esn.config import CentralConfig, from_mapping, read_toml
     from tff_esn.console import console
     from tff_esn.datasets.study import open_study
     from tff_esn.deployment.keras_model import keras_model, model_card
-    from tff_esn.evaluation.score_tables import to_csv
     from tff_esn.features.inputs import model_inputs, prepared_features
     from tff_esn.metrics import METRICS
+    from tff_esn.runs.kinds.central import assessment_table
     from tff_esn.store.cache import Cache
     from tff_esn.store.run_folders import RunStore
+    from tff_esn.tables import to_csv
 
     if config is not None:
         settled = from_mapping(CentralConfig, read_toml(config), str(config))
@@ -89,12 +92,22 @@ def central(
                 card = model_card(settled.inputs, inputs.task.classes, outcome.threshold, inputs.split.design)
                 run.save_model(keras_model(trained, card.steps if settled.inputs.reading == "window" else None))
                 run.write_json("model.json", card.to_json())
-        rows = score_rows(outcomes, settled.inputs.task == "stress")
-        to_csv(rows, run.path("scores.csv"))
+        found = {str(settled.inputs.preset): outcomes}
+        table = assessment_table(_title(settled.inputs, seeds), found, settled.inputs.task == "stress")
+        run.write_text("scores.csv", to_csv(table))
         run.write_json("outcomes.json", [asdict(outcome) for outcome in outcomes])
-        run.finish(headline(rows))
-    print_scores(_title(settled.inputs, seeds), rows, folder)
+        run.finish(_headline(outcomes))
+    print_tables(folder, table)
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+
+
+def _headline(outcomes: "Sequence[Outcome]") -> dict[str, dict[str, float]]:
+    """Mean accuracy and AUROC of the ESNs on the test set, for the list of runs."""
+    from tff_esn.metrics import spread_of
+
+    esns = dict.fromkeys(outcome.model for outcome in outcomes if outcome.seed is not None)
+    spreads = {model: spread_of([one.parts["test"] for one in outcomes if one.model == model]) for model in esns}
+    return {model: {metric: own[metric].mean for metric in ("accuracy", "auroc")} for model, own in spreads.items()}
 
 
 def _title(inputs: "InputConfig", seeds: int) -> str:

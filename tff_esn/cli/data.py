@@ -3,12 +3,16 @@
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
 
 from tff_esn.cli.options import Command, Group, settings
 from tff_esn.cli.steps import channel_settings, feature_recipe, prepared, print_statistics
+
+if TYPE_CHECKING:
+    from tff_esn.features.preparation import Preparation
+    from tff_esn.tables import Table
 
 app = typer.Typer(
     cls=Group,
@@ -50,10 +54,11 @@ def check(context: typer.Context, folder: Folder, labels: Labels = None, jobs: J
     """
     from tff_esn.console import output
     from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.datasets.inventory import hhar_inventory, study_inventory
+    from tff_esn.datasets.inventory import UNREADABLE, hhar_inventory, study_inventory
+    from tff_esn.tables import to_terminal
 
     inventory = hhar_inventory(folder) if is_hhar(folder) else study_inventory(folder, labels, jobs)
-    output.print(inventory.table)
+    output.print(to_terminal(inventory.table, {UNREADABLE: "red"}))
     for defect in inventory.defects:
         print(defect)
     print(f"{len(inventory.defects)} defect(s) found in {folder}")
@@ -84,9 +89,9 @@ def prepare(
     from tff_esn.config import ChannelConfig, HharConfig, from_mapping
     from tff_esn.console import output
     from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.datasets.inventory import preparation_table
     from tff_esn.features.preparation import ChannelRecipe, prepare_hhar
     from tff_esn.store.cache import Cache
+    from tff_esn.tables import to_terminal
 
     cache = Cache(settings(context).cache)
     if is_hhar(folder):
@@ -95,7 +100,21 @@ def prepare(
         channels = from_mapping(ChannelConfig, channel_settings(device, rate), "options")
         recipe = ChannelRecipe(channels) if task == "channels" else feature_recipe(preset, window)
         preparation = prepared(folder, recipe, cache, labels, subject, skip_bad, jobs)
-    output.print(preparation_table(preparation))
+    output.print(to_terminal(_preparation_table(preparation)))
+
+
+def _preparation_table(preparation: "Preparation") -> "Table":
+    """A row per subject: how much there is of it, and whether it was ready before."""
+    from tff_esn.tables import text_table
+
+    rows = []
+    for subject in preparation.subjects:
+        loaded = preparation.load(subject)
+        series = getattr(loaded, "table", loaded)
+        state = "cached" if subject in preparation.cached else "new"
+        rows.append([subject, len(series), ", ".join(series.names), state])
+    title = f"{preparation.recipe.kind} of {len(preparation.subjects)} subjects"
+    return text_table(title, ["Subject", "Steps", "Columns", ""], rows, numeric=["Steps"])
 
 
 @app.command(cls=Command)

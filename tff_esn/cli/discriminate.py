@@ -9,6 +9,7 @@ from tff_esn.cli.central import Features, PresetName, Reading, Split
 from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
+from tff_esn.cli.steps import print_tables
 
 
 def discriminator(
@@ -37,19 +38,16 @@ def discriminator(
     """
     from dataclasses import asdict
 
-    from rich.table import Table
-
     from tff_esn.config import FederatedConfig, from_mapping
-    from tff_esn.console import console, output
-    from tff_esn.datasets.synthetic import is_generated
+    from tff_esn.console import console
     from tff_esn.features.source import Source
     from tff_esn.federated.discriminator import train_discriminator, update_examples
     from tff_esn.metrics import spread
     from tff_esn.presets import settled
-    from tff_esn.runs.reported import reported
+    from tff_esn.runs.kinds.discriminator import discriminator_scores, discriminator_table
     from tff_esn.store.cache import Cache
-    from tff_esn.store.json_values import fingerprint
-    from tff_esn.store.run_folders import RunStore
+from tff_esn.store.json_values import fingerprint
+    from tff_esn.store.run_folders import RunStore, jsonable
     from tff_esn.tuning.discriminator import choose_discriminator
 
     given = {
@@ -72,7 +70,7 @@ def discriminator(
     inputs, content = source.inputs(config.inputs, jobs), source.content(config.inputs)
     subjects = inputs.split.discriminator
     recorded = {**asdict(config), "study": str(folder), "seeds": seeds, "trials": trials}
-    cards = []
+    scores = []
     with cache.scratch() as scratch, RunStore(runs).create("discriminator", recorded, first) as run:
         network = config.discriminator
         for seed in range(first, first + seeds):
@@ -82,26 +80,10 @@ def discriminator(
                 project = cache.folder / "tuning" / f"discriminator-{key}"
                 network = choose_discriminator(examples.split(seed)[0], network, project, trials, seed)
             made = train_discriminator(examples, network, subjects, defence, seed)
-            cards.append((made.card, examples.accuracy))
+            scores.append(discriminator_scores(made.card, examples.accuracy))
             if seed == first:
                 made.save(run.path("discriminator.npz"))
-        run.finish({"test_f1": spread([card.test_f1 for card, _ in cards]).mean})
-    printed = reported()["thesis"]["discriminator"]
-    table = Table(title=f"Discriminator, trained on {defence.trained_on}, {seeds} seeds", title_justify="left")
-    for heading in ("", "ours", "printed"):
-        table.add_column(heading, justify="right" if heading else "left")
-    rows = {
-        "validation accuracy": ([card.validation_accuracy for card, _ in cards], "validation_binary_accuracy"),
-        "train F1": ([card.train_f1 for card, _ in cards], "train_f1"),
-        "test F1": ([card.test_f1 for card, _ in cards], "test_f1"),
-    }
-    for kind in cards[0][1]:
-        rows[f"{kind} ESN, test F1"] = ([own[kind] for _, own in cards], f"{kind}_esn_test_f1")
-    for name, (values, key) in rows.items():
-        own = spread(values)
-        table.add_row(name, f"{own.mean:.4f}" + ("" if seeds == 1 else f" ± {own.std:.4f}"), f"{printed[key]:.4f}")
-    table.caption = f"dense layers of {network.units[0]} and {network.units[1]} units, dropout {network.dropout:g}"
-    output.print(table)
-    if is_generated(folder):
-        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+        run.finish({"test_f1": spread([own["test_f1"] for own in scores]).mean})
+    found = {"scores": scores, "units": network.units, "dropout": network.dropout, "trained_on": defence.trained_on}
+    print_tables(folder, discriminator_table(f"Discriminator, {seeds} seeds", {preset: found}))
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)

@@ -45,17 +45,12 @@ def errata(
 
 
 def _list() -> None:
-    from rich.table import Table
-
     from tff_esn.console import output
     from tff_esn.runs.errata.catalogue import errata as catalogue
+    from tff_esn.tables import text_table, to_terminal
 
-    table = Table(title="Errata of the documents", title_justify="left", show_lines=False)
-    for heading in ("Erratum", "Document", "What"):
-        table.add_column(heading, no_wrap=heading == "Erratum")
-    for one in catalogue():
-        table.add_row(one.name, one.document, one.finding)
-    output.print(table)
+    rows = [[one.name, one.document, one.finding] for one in catalogue()]
+    output.print(to_terminal(text_table("Errata of the documents", ["Erratum", "Document", "What"], rows)))
     output.print("tff-esn errata NAME shows one of them, tff-esn errata --all shows all.")
 
 
@@ -93,6 +88,7 @@ def _show(context: typer.Context, names: list[str], data: Optional[Path], page: 
 def _print(one: "Erratum", lines: Sequence[str], generated: bool) -> None:
     """An erratum with its evidence; when quiet, the evidence alone."""
     from tff_esn.console import console, output
+    from tff_esn.datasets.synthetic import GENERATED
 
     if not console.quiet:
         output.print(f"[bold]{one.name}[/]  {one.document}, {one.where}", highlight=False, soft_wrap=True)
@@ -101,6 +97,6 @@ def _print(one: "Erratum", lines: Sequence[str], generated: bool) -> None:
         print()
     print("\n".join(lines))
     if generated:
-        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+        output.print(f"[yellow]{GENERATED}")
     if not console.quiet:
         print()

@@ -10,7 +10,7 @@ from tff_esn.cli.central import Features, Reading, Split
 from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
-from tff_esn.cli.steps import print_scores
+from tff_esn.cli.steps import print_tables
 from tff_esn.cli.worker import (
     CertificatesFolder,
     ClientsOnly,
@@ -110,17 +110,16 @@ def federate(
     from tff_esn.console import console
     from tff_esn.datasets.study import open_study
     from tff_esn.deployment.keras_model import TrainedEsn, keras_model, model_card
-    from tff_esn.evaluation.score_tables import to_csv
     from tff_esn.features.inputs import model_inputs, prepared_features
     from tff_esn.federated.clients import check_clients
     from tff_esn.federated.federation import engine_of
-    from tff_esn.federated.report import majority_rows, model_name, score_rows
+    from tff_esn.federated.report import MAJORITY, majority_of, model_name, printed_scores
     from tff_esn.federated.study import FederatedStudy
-    from tff_esn.metrics import spread_of
     from tff_esn.presets import PRESETS, settled
     from tff_esn.store.cache import Cache
     from tff_esn.store.json_values import fingerprint
     from tff_esn.store.run_folders import RunStore
+    from tff_esn.tables import score_table, to_csv
 
     if config is not None:
         given, source = {**read_toml(config), "algorithm": algorithm}, str(config)
@@ -168,15 +167,22 @@ def federate(
         # Not before: what is refused leaves no run behind.
         with resumed or store.resume_or_create("federate", recorded, seed) as run:
             readout = program.run_in(run.folder, name)
-            rows = score_rows(name, [program.evaluator(readout)], chosen)
+            scores = program.evaluator(readout)
+            found = {MAJORITY: majority_of(program.evaluator, len(inputs.task.classes)), name: scores}
+            table = score_table(
+                "scores",
+                _title(chosen, seed),
+                {model: {chosen.preset: {part: [one] for part, one in own.items()}} for model, own in found.items()},
+                {name: printed_scores(chosen)},
+                {MAJORITY},
+            )
             card = model_card(chosen.inputs, inputs.task.classes, 0.5, inputs.split.train)
             trained = TrainedEsn(clients_study.reservoir(chosen, seed), readout)
             run.save_model(keras_model(trained, card.steps if chosen.inputs.reading == "window" else None))
             run.write_json("model.json", card.to_json())
-            to_csv(rows, run.path("scores.csv"))
-            run.finish({row.part: spread_of(row.scores)["balanced_accuracy"].mean for row in rows})
-    majority = majority_rows(program.evaluator, len(inputs.task.classes))
-    print_scores(_title(chosen, seed), [*majority, *rows], folder)
+            run.write_text("scores.csv", to_csv(table))
+            run.finish({part: own.balanced_accuracy for part, own in scores.items()})
+    print_tables(folder, table)
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
 
 

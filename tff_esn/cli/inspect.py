@@ -14,16 +14,19 @@ from tff_esn.cli.steps import feature_recipe, prepared
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
-    from rich.table import Table
 
     from tff_esn.config import ReservoirConfig
     from tff_esn.datasets.tables import FeatureTable
     from tff_esn.reservoir.diagnostics import Convergence, Diagnosis, Memory
     from tff_esn.reservoir.weights import ReservoirWeights
+    from tff_esn.tables import Table
 
 #: Steps of white noise that a reservoir is run on without a study.
 NOISE_STEPS = 2000
 FORMATS = (".png", ".svg", ".pdf")
+STABLE, UNSTABLE = "below 1, as echo states need", "not below 1: unstable at rest"
+GUARANTEED, APART = "below 1: echo states on any input", "they do not meet"
+STYLES = {STABLE: "green", UNSTABLE: "yellow", GUARANTEED: "green", APART: "red"}
 BLUE, ORANGE, GREY = "#2166ac", "#d6604d", "#8a8a8a"
 
 
@@ -75,6 +78,7 @@ def inspect(
     from tff_esn.reservoir.diagnostics import diagnose
     from tff_esn.reservoir.weights import draw_weights
     from tff_esn.seeds import generator_for
+    from tff_esn.tables import to_terminal
 
     if plot is not None and plot.suffix not in FORMATS:
         raise ConfigError(f"--plot {plot}; expected a file that ends in {', '.join(FORMATS)}")
@@ -105,7 +109,7 @@ def inspect(
         series = table.values
     weights = draw_weights(config, series.shape[1], seed)
     diagnosis = diagnose(weights, series, seed, memory_values=None if folder is None else series)
-    output.print(_table(config, diagnosis, len(series), source))
+    output.print(to_terminal(_table(config, diagnosis, len(series), source), STYLES))
     if plot is not None:
         _draw(plot, weights, diagnosis)
         print(f"drawn to {plot}")
@@ -153,37 +157,31 @@ def _features(
 
 
 def _table(config: "ReservoirConfig", diagnosis: "Diagnosis", steps: int, source: str) -> "Table":
-    from rich.table import Table
+    from tff_esn.tables import text_table
 
     necessary, sufficient, memory = diagnosis.necessary, diagnosis.sufficient, diagnosis.memory
     convergence, dimension = diagnosis.convergence, diagnosis.dimension
-    below = "[green]below 1[/], as echo states need" if necessary.holds else "[yellow]not below 1: unstable at rest[/]"
-    guaranteed = "[green]below 1: echo states on any input[/]" if sufficient.holds else "not below 1: no guarantee"
+    stable = STABLE if necessary.holds else UNSTABLE
     met = convergence.forgotten_after is not None
-    most = f"of at most {config.units}"
-    table = Table(title=f"A reservoir of {config.units} units on {source}, {steps} steps", title_justify="left")
-    table.add_column("Measure")
-    table.add_column("Value", justify="right")
-    table.add_column("Meaning")
-    table.add_row(
-        "Radius of (1 - a) I + a W", f"{necessary.radius:.4f}", below if necessary.exact else "with a bias, a hint"
-    )
-    table.add_row("Largest singular value of W", f"{sufficient.singular_value:.4f}", guaranteed)
-    table.add_row(
-        "Distance of two runs, a step", f"x {convergence.rate:.4f}", "they meet" if met else "[red]they do not meet[/]"
-    )
-    table.add_row(
-        "Steps until it is below 1e-6",
-        str(convergence.forgotten_after) if met else "-",
-        "the initial state is forgotten" if met else f"not within {len(convergence.distances) - 1} steps",
-        end_section=True,
-    )
-    table.add_row("Memory capacity", f"{memory.capacity:.1f}", most)
+    forgotten = "the initial state is forgotten" if met else f"not within {len(convergence.distances) - 1} steps"
     horizon = f"> {len(memory.curve)}" if memory.horizon is None else str(memory.horizon)
-    table.add_row("Memory horizon", horizon, "delay at which r² is below 0.5", end_section=True)
-    table.add_row("Rank of the states", str(dimension.rank), most)
-    table.add_row("Effective dimension", f"{dimension.effective:.1f}", "directions, if all were used alike")
-    return table
+    most = f"of at most {config.units}"
+    rows = [
+        ["Radius of (1 - a) I + a W", f"{necessary.radius:.4f}", stable if necessary.exact else "with a bias, a hint"],
+        [
+            "Largest singular value of W",
+            f"{sufficient.singular_value:.4f}",
+            GUARANTEED if sufficient.holds else "not below 1: no guarantee",
+        ],
+        ["Distance of two runs, per step", f"x {convergence.rate:.4f}", "they meet" if met else APART],
+        ["Steps until it is below 1e-6", str(convergence.forgotten_after) if met else "-", forgotten],
+        ["Memory capacity", f"{memory.capacity:.1f}", most],
+        ["Memory horizon", horizon, "delay at which r² is below 0.5"],
+        ["Rank of the states", str(dimension.rank), most],
+        ["Effective dimension", f"{dimension.effective:.1f}", "directions, if all were used alike"],
+    ]
+    title = f"A reservoir of {config.units} units on {source}, {steps} steps"
+    return text_table(title, ["Measure", "Value", "Meaning"], rows, numeric=["Value"])
 
 
 def _draw(path: Path, weights: "ReservoirWeights", diagnosis: "Diagnosis") -> None:

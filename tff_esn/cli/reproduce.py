@@ -123,9 +123,11 @@ def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "li
 def print_summary(results: "Sequence[RunResult]") -> None:
     """Prints the numbers that stand for some runs, and says of generated subjects that they are."""
     from tff_esn.console import output
-    from tff_esn.runs.report.exports import GENERATED, summary_table
+    from tff_esn.datasets.synthetic import GENERATED
+    from tff_esn.runs.report.summary import summary_table
+    from tff_esn.tables import to_terminal
 
-    output.print(summary_table(results))
+    output.print(to_terminal(summary_table(results)))
     if any(result.provenance.generated for result in results):
         output.print(f"[yellow]{GENERATED}")
 
@@ -173,26 +175,19 @@ def _sources(
 
 
 def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from tff_esn.console import output
     from tff_esn.runs.report.summary import DOCUMENTS
+    from tff_esn.tables import text_table, to_terminal
 
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("Name", "Covers", "Done", "Left"):
-        table.add_column(
-            heading, justify="right" if heading in ("Done", "Left") else "left", no_wrap=heading != "Covers"
-        )
-    planned = {plan.run.name: plan for plan in plans}
+    rows, planned = [], {plan.run.name: plan for plan in plans}
     for document, title in DOCUMENTS.items():
         own = [run for run in runs if run.about.document == document]
         for run in sorted(own, key=lambda run: run.about.order):
             covers = f"{title}: {', '.join(run.about.covers)}; takes {run.about.takes}".removesuffix("; takes ")
             plan = planned.get(run.name)
             done = f"{len(plan.kept)}/{len(plan.tasks)}" if plan else ""
-            table.add_row(f"[cyan]{run.name}", covers, done, _left(plan, jobs) if plan else "")
-    output.print(table)
+            rows.append([run.name, covers, done, _left(plan, jobs) if plan else ""])
+    output.print(to_terminal(text_table("", ["Name", "Covers", "Done", "Left"], rows, numeric=["Done", "Left"])))
     if len(plans) < len(runs):
         output.print("[dim]Nothing is generated yet: --data DIR tells what is left of a study.")
 

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from tff_esn.cli.options import Command, Group
 
 if TYPE_CHECKING:
     from tff_esn.store.run_folders import Run, RunInfo
+    from tff_esn.tables import Table
 
 app = typer.Typer(
     cls=Group,
@@ -32,9 +30,15 @@ Runs = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable, all digits.")]
 
-_STYLES = {"complete": "green", "running": "cyan", "failed": "red", "unreadable": "red"}
+_STYLES = {
+    "complete": "green",
+    "running": "cyan",
+    "interrupted": "yellow",
+    "incomplete": "yellow",
+    "failed": "red",
+    "unreadable": "red",
+}
 _HEADLINE = 3
-_NAME_WIDTH = 36
 
 
 @app.command("list", cls=Command)
@@ -46,13 +50,14 @@ def list_runs(context: typer.Context, runs: Runs = None, json_: Json = False) ->
     """
     from tff_esn.console import output
     from tff_esn.store.run_folders import RunStore
+    from tff_esn.tables import to_terminal
 
     store = RunStore(runs)
     found = store.list()
     if json_:
         _print_json([_summary(info) for info in found])
     elif found:
-        output.print(_list_table(found))
+        output.print(to_terminal(_list_table(found), _STYLES))
     else:
         print(f"no runs in {store.root}")
 
@@ -67,25 +72,25 @@ def show(
 ) -> None:
     """Show a run: settings, versions, result, last metrics and files."""
     from tff_esn.console import output
-    from tff_esn.store.json_values import flat
-    from tff_esn.store.run_folders import RunInfo, RunStore
+    from tff_esn.store.run_folders import RunInfo, RunStore, flat
+    from tff_esn.tables import text_table, to_terminal
 
     found = RunStore(runs).find(run)
     info, metrics = RunInfo.of(found.folder), found.metrics()[-rows:]
     if json_:
         _print_json({**vars(found.record), **_summary(info), "metrics": metrics, "files": _files(found)})
         return
-    output.print(_facts_table(info), highlight=False)
     for title, values in (
+        (f"Run {info.name}", _facts(info)),
         ("Settings", found.record.config),
         ("Versions", found.record.versions),
         ("Result", found.record.result or {}),
         ("Files", {name: f"{size:,} bytes" for name, size in _files(found).items()}),
     ):
         if values:
-            output.print(_pairs_table(title, flat(values)), highlight=False)
+            output.print(to_terminal(text_table(title, ["", ""], flat(values).items())), "")
     if metrics:
-        output.print(_metrics_table(metrics), highlight=False)
+        output.print(to_terminal(_metrics_table(metrics, output.width)))
 
 
 def _print_json(value: Any) -> None:
@@ -115,30 +120,18 @@ def _files(run: "Run") -> dict[str, int]:
     return {str(path.relative_to(run.folder)): path.stat().st_size for path in run.files()}
 
 
-def _list_table(found: Sequence["RunInfo"]) -> Table:
-    # The result stands below the name, which must stay in one line to be copied: all fits 80 columns.
-    table = Table(title="Runs", title_justify="left", box=SIMPLE_HEAD, padding=(0, 0))
-    width = min(_NAME_WIDTH, max(len(info.name) for info in found))
-    table.add_column("Name, result", min_width=width, overflow="fold")
-    for column in ("Kind", "Status", "Started (UTC)", "Duration", "Seed"):
-        table.add_column(column, justify="right" if column in ("Duration", "Seed") else "left", overflow="fold")
+def _list_table(found: Sequence["RunInfo"]) -> "Table":
+    """A row per run; kind, seed and result stand below the name, so that all fits 80 columns."""
+    from tff_esn.tables import text_table
+
+    rows = []
     for info in found:
         record = info.record
         result = (_headline(record.result) if record and record.result else "") or info.problem
-        table.add_row(
-            escape(info.name) + (f"\n[dim]{escape(result)}" if result else ""),
-            escape(record.kind) if record else "",
-            _status(info),
-            f"{record.started:%Y-%m-%d %H:%M:%S}" if record else "",
-            _duration(info.duration),
-            str(record.seed) if record else "",
-            end_section=True,
-        )
-    return table
-
-
-def _status(info: "RunInfo") -> str:
-    return f"[{_STYLES.get(info.status, 'yellow')}]{info.status}[/]"
+        below = [*([f"{record.kind}, seed {record.seed}"] if record else []), *([result] if result else [])]
+        started = f"{record.started:%Y-%m-%d %H:%M:%S}" if record else ""
+        rows.append([f"{info.name}\n{': '.join(below)}", info.status, started, _duration(info.duration)])
+    return text_table("Runs", ["Name, result", "Status", "Started (UTC)", "Duration"], rows, numeric=["Duration"])
 
 
 def _headline(result: Mapping[str, Any]) -> str:
@@ -157,7 +150,7 @@ def _duration(seconds: Optional[float]) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def _facts_table(info: "RunInfo") -> Table:
+def _facts(info: "RunInfo") -> dict[str, Any]:
     import shlex
 
     record = info.record
@@ -173,28 +166,26 @@ def _facts_table(info: "RunInfo") -> Table:
         "Problem": info.problem,
         "Folder": info.folder,
     }
-    return _pairs_table(f"Run {info.name}", {name: fact for name, fact in facts.items() if fact not in (None, "")})
+    return {name: fact for name, fact in facts.items() if fact not in (None, "")}
 
 
-def _pairs_table(title: str, pairs: Mapping[str, Any]) -> Table:
-    table = Table(title=escape(title), title_justify="left", box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim", overflow="fold")
-    table.add_column(overflow="fold")
-    for name, value in pairs.items():
-        table.add_row(escape(name), escape(str(value)))
-    return table
+def _metrics_table(rows: Sequence[Mapping[str, Any]], width: int) -> "Table":
+    """The columns that have values, as many as there is room for, and how many more there are."""
+    from tff_esn.tables import least_width, text_table
 
-
-def _metrics_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="Last metrics", title_justify="left", box=SIMPLE_HEAD)
-    for name in rows[0]:
-        table.add_column(escape(name), justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell_text(cell) for cell in row.values()))
+    filled = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    for count in range(len(filled), 0, -1):
+        shown, more = filled[:count], len(filled) - count
+        headings = [name.replace("/", "\n").replace("_", " ") for name in shown]
+        cells = ([_cell_text(row[name]) for name in shown] for row in rows)
+        notes = [f"{more} more columns in metrics.csv"] if more else []
+        table = text_table("Last metrics", headings, cells, notes, headings)
+        if least_width(table) <= width:
+            break
     return table
 
 
 def _cell_text(cell: Any) -> str:
     if cell is None:
         return ""
-    return f"{cell:.4g}" if isinstance(cell, float) else escape(str(cell))
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

@@ -9,7 +9,7 @@ import typer
 from tff_esn.cli.data import Device, Folder, Jobs, Labels, PresetName, Rate
 from tff_esn.cli.options import Command, Group, settings
 from tff_esn.cli.runs import Runs
-from tff_esn.cli.steps import channel_settings
+from tff_esn.cli.steps import channel_settings, print_tables
 from tff_esn.cli.worker import (
     CertificatesFolder,
     ClientsOnly,
@@ -22,7 +22,7 @@ from tff_esn.cli.worker import (
 )
 
 if TYPE_CHECKING:
-    from tff_esn.closed_form.experiments import Clients
+    from tff_esn.closed_form.experiments import Clients, TableResult
     from tff_esn.config import ClosedFormConfig
 
 AlgorithmName = Literal[
@@ -146,26 +146,47 @@ def run_closed_form(
     folder: Path, clients: "Clients", table: "ClosedFormConfig", seed: int, runs: Optional[Path]
 ) -> None:
     """Runs a table of closed forms, keeps what came out in a run folder, and prints it."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from tff_esn.closed_form.experiments import THRESHOLDED, run_table
-    from tff_esn.closed_form.report import headline, result_table, threshold_table
-    from tff_esn.console import console, output
-    from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.datasets.synthetic import is_generated
+    from tff_esn.console import console
+    from tff_esn.runs.kinds.closed_form import closed_form_table, threshold_table
     from tff_esn.store.run_folders import RunStore
 
     with RunStore(runs).create("solve", {**asdict(table), "study": str(folder)}, seed) as run:
         result = run_table(clients, table, seed)
         run.write_json("outcomes.json", [asdict(one) for one in result.outcomes])
-        run.finish(headline(result))
-    output.print(result_table(result, "hhar" if is_hhar(folder) else "wesad"))
-    for method in table.methods:
-        if method.algorithm in THRESHOLDED and len(method.tau) > 1:
-            output.print(threshold_table(result, method.name))
-    if is_generated(folder):
-        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+        run.finish(_headline(result))
+    made = closed_form_table("solve", {table.preset: result}, folder)
+    thresholded = [one.name for one in table.methods if one.algorithm in THRESHOLDED and len(one.tau) > 1]
+    thresholds = (threshold_table(result, name) for name in thresholded)
+    print_tables(folder, replace(made, notes=[*made.notes, *_notes(result)]), *thresholds)
     console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+
+
+def _headline(result: "TableResult") -> dict[str, float]:
+    """Mean test accuracy of each method with all clients, for the list of runs."""
+    from tff_esn.metrics import spread
+
+    top = max(result.config.percent)
+    return {
+        method.name: spread([one.accuracy("test") for one in result.chosen(method.name, top)]).mean
+        for method in result.config.methods
+    }
+
+
+def _notes(result: "TableResult") -> list[str]:
+    from tff_esn.console import size_text
+
+    config, top = result.config, max(result.config.percent)
+    totals = []
+    for method in config.methods:
+        own = result.chosen(method.name, top)[0]
+        totals.append(f"{method.name} {size_text((own.bytes_up + own.bytes_down) * own.clients)}")
+    return [
+        f"{config.repetitions} reservoirs; values are sent as {config.wire}, with indices and a header.",
+        f"All clients, up and down, at {top} %: {', '.join(totals)}.",
+    ]
 
 
 app = typer.Typer(
@@ -205,6 +226,7 @@ def reconstruct(
     from tff_esn.features.preparation import ChannelRecipe, prepare
     from tff_esn.privacy.leakage import leakage, leakage_table
     from tff_esn.store.cache import Cache
+    from tff_esn.tables import to_terminal
 
     channels = from_mapping(ChannelConfig, channel_settings(device, rate), "options")
     reservoir = from_mapping(
@@ -221,7 +243,7 @@ def reconstruct(
         raise ConfigError(f"steps = {steps}; expected whole numbers from 1, joined by commas")
     counts = [int(part) for part in steps.split(",")]
     found = leakage(preparation.load(chosen), reservoir, counts, epsilon, settings(context).seed)
-    output.print(leakage_table(chosen, found, epsilon))
+    output.print(to_terminal(leakage_table(chosen, found, epsilon)))
 
 
 @app.command(cls=Command)
@@ -256,6 +278,7 @@ def budget(
     from tff_esn.errors import ConfigError
     from tff_esn.privacy.leakage import budget_table, private_accuracies
     from tff_esn.store.cache import Cache
+    from tff_esn.tables import to_terminal
 
     try:
         values = [float(part) for part in epsilons.split(",")]
@@ -270,4 +293,4 @@ def budget(
     clients = load_clients(folder, table, Cache(settings(context).cache), labels, jobs)
     unit_steps = 1 if protect == "step" else steps
     found = private_accuracies(clients, table, values, delta, unit_steps, clip, settings(context).seed)
-    output.print(budget_table(found, delta, protect))
+    output.print(to_terminal(budget_table(found, delta, protect)))

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from tff_esn.central.assess import Outcome
     from tff_esn.config import CentralConfig
     from tff_esn.deployment.keras_model import TrainedEsn
-    from tff_esn.evaluation.score_tables import ScoreRow
     from tff_esn.features.inputs import ModelInputs
     from tff_esn.features.preparation import FeatureRecipe, Preparation, Recipe
     from tff_esn.store.cache import Cache
+    from tff_esn.tables import Table
 
 
 def channel_settings(device: str, rate: float | None) -> dict[str, str | float]:
@@ -64,17 +64,15 @@ def print_statistics(
 ) -> None:
     """Prints Tables 5.1 to 5.3 of a study's prepared features, or those asked for."""
     import json
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
-    from tff_esn.console import output
     from tff_esn.datasets.splits import SPLITS, named_split
     from tff_esn.datasets.synthetic import is_generated
     from tff_esn.presets import PRESETS
     from tff_esn.runs.feature_statistics import STAGES, stage_statistics
-    from tff_esn.runs.reported import TABLE_OF_STAGE, printed_statistics
-    from tff_esn.runs.statistics_table import statistics_table
+    from tff_esn.runs.kinds.statistics import statistics_table
+    from tff_esn.runs.reported import printed_statistics
 
-    generated = is_generated(folder)
     subjects = preparation.subjects
     everyone = (*subjects, *preparation.errors)
     name = split or ("thesis" if set(SPLITS["thesis"].subjects) == set(everyone) else "all")
@@ -82,17 +80,13 @@ def print_statistics(
     features = preparation.load_all()
     results = []
     for stage in stages or STAGES:
-        statistics = stage_statistics(stage, features, chosen, PRESETS[preset])
-        printed = printed_statistics(stage)
-        table = TABLE_OF_STAGE[stage].replace("table_", "").replace("_", ".")
+        statistics = asdict(stage_statistics(stage, features, chosen, PRESETS[preset]))
         if as_json:
-            rows = {feature: asdict(row) for feature, row in statistics.features.items()}
-            facts = {"stage": stage, "preset": preset, "samples": statistics.samples, "generated": generated}
-            labels = {"label_1_percent": statistics.label_1_percent, "subjects": statistics.subjects}
-            results.append({**rows, **labels, **facts, "printed": printed})
+            facts = {"preset": preset, "generated": is_generated(folder), "printed": printed_statistics(stage)}
+            results.append({**statistics.pop("features"), **statistics, **facts})
         else:
-            title = f"Table {table}: {stage} features, preset {preset}"
-            output.print(statistics_table(title, statistics, printed, generated))
+            table = statistics_table(stage, {preset: statistics})
+            print_tables(folder, replace(table, title=f"{table.title}, preset {preset}"))
     if as_json:
         print(json.dumps(results[0] if len(results) == 1 else results, indent=1))
 
@@ -112,16 +106,13 @@ def assessed(
             bar.advance(note=f"seed {seed}")
 
 
-def print_scores(title: str, rows: Sequence[ScoreRow], folder: Path) -> None:
-    """Prints a table of scores, and says of generated subjects that they are.
-
-    Without micro-averaged F1, which is the accuracy: long names need its room.
-    """
+def print_tables(folder: Path, *tables: Table) -> None:
+    """Prints tables of a study, and says of generated subjects that they are."""
     from tff_esn.console import output
-    from tff_esn.datasets.synthetic import is_generated
-    from tff_esn.evaluation.score_tables import score_table
-    from tff_esn.metrics import METRICS
+    from tff_esn.datasets.synthetic import GENERATED, is_generated
+    from tff_esn.tables import to_terminal
 
-    output.print(score_table(title, rows, [metric for metric in METRICS if metric != "f1_micro"]))
+    for table in tables:
+        output.print(to_terminal(table), "")
     if is_generated(folder):
-        output.print("[yellow]Generated subjects: these are not the study's numbers.")
+        output.print(f"[yellow]{GENERATED}")

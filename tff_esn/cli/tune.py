@@ -9,7 +9,7 @@ from tff_esn.cli.central import PresetName, Reading, Split
 from tff_esn.cli.data import Device, Folder, Jobs, Labels, Rate
 from tff_esn.cli.options import settings
 from tff_esn.cli.runs import Runs
-from tff_esn.cli.steps import assessed, channel_settings, print_scores
+from tff_esn.cli.steps import assessed, channel_settings, print_tables
 
 
 def tune(
@@ -45,15 +45,15 @@ def tune(
     """
     from dataclasses import asdict
 
-    from tff_esn.central.report import score_rows
     from tff_esn.config import CentralConfig, from_mapping, merged, nested
     from tff_esn.console import console, output
     from tff_esn.datasets.hhar import is_hhar
+    from tff_esn.runs.kinds.central import assessment_table
     from tff_esn.store.cache import Cache
-    from tff_esn.store.json_values import fingerprint
+from tff_esn.store.json_values import fingerprint
     from tff_esn.store.run_folders import RunStore
-    from tff_esn.tuning.report import search_table
-    from tff_esn.tuning.search import search
+    from tff_esn.tables import to_terminal
+    from tff_esn.tuning.search import search, search_table
     from tff_esn.tuning.setup import gradient_hypermodel, ridge_hypermodel
     from tff_esn.tuning.space import load_space
 
@@ -76,11 +76,11 @@ def tune(
         found = search(hypermodel, chosen, project, tuner=tuner, objective=target, trials=limit, seed=seed)
         run.write_json("trials.json", [asdict(trial) for trial in found.trials])
         run.finish({"best": found.best.settings, target: found.best.scores[target], "trials": len(found.trials)})
-    output.print(search_table(found, chosen.document))
+    output.print(to_terminal(search_table(found, chosen.document)))
     console.print(f"Run folder: {run.folder}\nKerasTuner's project: {project}", highlight=False, soft_wrap=True)
     if chosen.solver == "gradients" and assess:
         best = from_mapping(CentralConfig, merged(base, nested({**chosen.fixed, **found.best.settings})), space)
         inputs = hypermodel.study_inputs(best)
         outcomes = [outcome for outcome, _ in assessed(inputs, best, range(seed, seed + assess))]
         title = f"Best configuration retrained on the design set, {assess} seeds"
-        print_scores(title, score_rows(outcomes), folder)
+        print_tables(folder, assessment_table(title, {best.inputs.preset: outcomes}))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rich.table import Table
-
 from tff_esn.datasets.study import Study, find_defects, open_study
 from tff_esn.datasets.wesad import CODES
 from tff_esn.errors import TffEsnError
-from tff_esn.features.preparation import Preparation
 from tff_esn.parallel import map_unordered
+from tff_esn.tables import Table, text_table
+
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,19 @@ class _SubjectReport:
 def study_inventory(root: Path, labels: Path | None = None, jobs: int | None = 1) -> Inventory:
     """Reads every subject of a WESAD or E4 study."""
     study = open_study(root, labels)
-    table = _table(f"{study.name} study in {root}", "Subject", "Signals (Hz)", "Duration", "Labels")
     reports = dict(map_unordered(partial(_report, study), study.subjects, jobs=jobs, description="Checking"))
+    rows: list[list[str]] = []
     defects: list[TffEsnError] = []
     for subject in study.subjects:
         report = reports[subject]
         if isinstance(report, TffEsnError):
-            table.add_row(subject, "[red]unreadable", "", "")
+            rows.append([subject, UNREADABLE, "", ""])
             defects.append(report)
         else:
-            table.add_row(subject, report.signals, f"{report.seconds:.0f} s", report.shares)
+            rows.append([subject, report.signals, f"{report.seconds:.0f} s", report.shares])
             defects.extend(report.defects)
+    headings = ["Subject", "Signals (Hz)", "Duration", "Labels"]
+    table = text_table(f"{study.name} study in {root}", headings, rows, numeric=["Duration"])
     return Inventory(table, tuple(defects))
 
 
@@ -69,29 +71,19 @@ def hhar_inventory(root: Path) -> Inventory:
 
     kinds = [kind for kind in MODELS if any((root / sensor_file(kind, sensor)).is_file() for sensor in SENSORS)]
     reports = [check_hhar(root, kind) for kind in kinds]
-    table = _table(f"HHAR in {root}", "File", "User", "Device", "Samples", "Rate (Hz)", "Duration", "Activities")
-    for part in (part for report in reports for part in report.parts):
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in part.shares.items())
-        duration, rate = f"{part.duration:.0f} s", f"{part.rate:.0f}"
-        table.add_row(part.file, part.user, part.device, str(part.samples), rate, duration, shares)
+    rows = [
+        [
+            part.file,
+            part.user,
+            part.device,
+            part.samples,
+            f"{part.rate:.0f}",
+            f"{part.duration:.0f} s",
+            ", ".join(f"{name} {share:.0%}" for name, share in part.shares.items()),
+        ]
+        for report in reports
+        for part in report.parts
+    ]
+    headings = ["File", "User", "Device", "Samples", "Rate (Hz)", "Duration", "Activities"]
+    table = text_table(f"HHAR in {root}", headings, rows, numeric=["Samples", "Rate (Hz)", "Duration"])
     return Inventory(table, tuple(defect for report in reports for defect in report.defects))
-
-
-def preparation_table(preparation: Preparation) -> Table:
-    """One line a subject: how much there is of it, and whether it was ready before."""
-    table = _table(
-        f"{preparation.recipe.kind} of {len(preparation.subjects)} subjects", "Subject", "Steps", "Columns", ""
-    )
-    for subject in preparation.subjects:
-        loaded = preparation.load(subject)
-        series = getattr(loaded, "table", loaded)
-        state = "cached" if subject in preparation.cached else "new"
-        table.add_row(subject, str(len(series)), ", ".join(series.names), state)
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column)
-    return table

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from tff_esn.closed_form.experiments import Clients
 from tff_esn.closed_form.incfed import securely_summed
@@ -24,6 +22,7 @@ from tff_esn.privacy.accounting import PrivacyBudget, clip_norm, noisy, private_
 from tff_esn.privacy.reconstruction import reconstruct, recovery_error
 from tff_esn.privacy.secure_aggregation import secure_sum
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
+from tff_esn.tables import Table, text_table
 
 #: The first of these steps after the first labelled one is where the attacked client starts.
 _SAMPLES_APART = 1000
@@ -89,18 +88,11 @@ def _as_seen_by_the_server(own: Sequences, weights: ReservoirWeights) -> RidgeSt
 
 def leakage_table(subject: str, leaks: Sequence[Leak], epsilon: float) -> Table:
     """Errors of the reconstruction by number of states."""
-    table = Table(
-        title=escape(f"Input of {subject} reconstructed from its message: relative error"),
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-    )
-    for heading in ("States", "Message as sent", "Secure aggregation", f"Noise, epsilon {epsilon:g}"):
-        table.add_column(heading, justify="right")
-    for leak in leaks:
-        table.add_row(str(leak.steps), *(f"{error:.2g}" for error in (leak.plain, leak.secure, leak.private)))
-    table.caption = "0: the recording itself. 1: no better than guessing zeros."
-    return table
+    headings = ["States", "Message as sent", "Secure aggregation", f"Noise, epsilon {epsilon:g}"]
+    rows = [[leak.steps, *(f"{error:.2g}" for error in (leak.plain, leak.secure, leak.private))] for leak in leaks]
+    notes = ["0: the recording itself. 1: no better than guessing zeros."]
+    title = f"Input of {subject} reconstructed from its message: relative error"
+    return text_table(title, headings, rows, notes, headings)
 
 
 @dataclass(frozen=True)
@@ -150,11 +142,10 @@ def _secure_noisy_sum(exact: dict[str, RidgeStatistics], deviation: float, seed:
 
 def budget_table(found: Sequence[PrivateAccuracy], delta: float, protected: str) -> Table:
     """Accuracy against epsilon."""
-    title = f"IncFed, test accuracy in % against epsilon of one {protected} (delta = {delta:g})"
-    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("epsilon", justify="right")
-    table.add_column("test %", justify="right")
+    rows = []
     for one in found:
-        told = "no noise" if one.epsilon is None else f"{one.epsilon:g}"
-        table.add_row(told, f"{100 * one.accuracy.mean:.2f} ±{100 * one.accuracy.std:.2f}")
-    return table
+        deviation = "" if math.isnan(one.accuracy.std) else f" ±{100 * one.accuracy.std:.2f}"
+        label = "no noise" if one.epsilon is None else f"{one.epsilon:g}"
+        rows.append([label, f"{100 * one.accuracy.mean:.2f}{deviation}"])
+    title = f"IncFed, test accuracy in % against epsilon of one {protected} (delta = {delta:g})"
+    return text_table(title, ["epsilon", "test %"], rows, numeric=["test %"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from tff_esn.store.files import atomic_write
 
+GENERATED = "Generated subjects: these are not the study's numbers."
 _MARK = "generated.json"
 
 
