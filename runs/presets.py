@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from tff_esn.algorithm import ALGORITHMS, Algorithm
+from tff_esn.errors import ConfigError
 from tff_esn.parameters import from_mapping, help_of, merged, nested
 from tff_esn.registry import expected
-from tff_esn.errors import ConfigError
 
 PresetName = Literal["thesis", "corrected"]
 #: What both have of chapter 6: the model of Table 6.2 and its federation.

@@ -1,11 +1,11 @@
 """Federated Echo State Networks for stress prediction from wearable sensors.
 
-    import tff_esn as te
+import tff_esn as te
 
-    study = te.load_study("path/to/WESAD")
-    train, test = study.clients(features="corrected", task="stress").split(test=["S15"])
-    model = te.IncFed(te.ESN(units=200, spectral_radius=0.9), ridge=0.1).fit(train)
-    model.score(test)
+study = te.load_study("path/to/WESAD")
+train, test = study.clients(features="corrected", task="stress").split(test=["S15"])
+model = te.IncFed(te.ESN(units=200, spectral_radius=0.9), ridge=0.1).fit(train)
+model.score(test)
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tff_esn.closed_form.partial import PartialIncFed
     from tff_esn.closed_form.pfedrr import PFedRR
     from tff_esn.datasets.federated import FederatedDataset
-    from tff_esn.features.generated import generate_study
     from tff_esn.deployment.export import load_model
+    from tff_esn.features.generated import generate_study
     from tff_esn.features.study import Study, load_study
     from tff_esn.federated.fedavg import FedAvg
     from tff_esn.federated.fedcurv import FedCurv

@@ -121,16 +121,6 @@ def _nearest(kind: Any, keys: list[str]) -> str:
     )
 
 
-def to_mapping(value: Any) -> Any:
-    """Parameters as nested tables, such as JSON and TOML hold; what is chosen by name with its `name`."""
-    if is_dataclass(value) and not isinstance(value, type):
-        named = {"name": value.name} if isinstance(getattr(type(value), "name", None), str) else {}  # type: ignore[attr-defined]
-        return {**named, **{field.name: to_mapping(getattr(value, field.name)) for field in fields(value)}}
-    if isinstance(value, Mapping):
-        return {str(key): to_mapping(item) for key, item in value.items()}
-    return [to_mapping(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted paths as nested tables.
 

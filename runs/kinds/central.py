@@ -14,7 +14,6 @@ from tff_esn.metrics import Scores, scores_from
 from tff_esn.runs.reported import printed_assessment
 from tff_esn.runs.result import ResultFigure
 from tff_esn.store.json_values import fingerprint
-from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tables import Table, score_table
 from tff_esn.versions import version_of

@@ -15,7 +15,6 @@ from tff_esn.runs.reported import reported
 from tff_esn.runs.result import ResultFigure
 from tff_esn.store.cache import Cache
 from tff_esn.store.json_values import fingerprint
-from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tables import PRINTED, Column, Number, Row, Table
 from tff_esn.versions import version_of

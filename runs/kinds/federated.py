@@ -21,7 +21,6 @@ from tff_esn.presets import PRESETS
 from tff_esn.runs.reported import reported
 from tff_esn.runs.result import ResultFigure, Series
 from tff_esn.store.json_values import fingerprint
-from tff_esn.store.json_values import jsonable
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tables import HEADINGS, PRINTED, Column, Number, Row, Table, score_numbers, score_table
 

@@ -15,11 +15,12 @@ from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
 from tff_esn.features.recipe import FeatureRecipeChoice
 from tff_esn.metrics import METRICS, Scores, per_subject, score
-from tff_esn.parameters import STRICT, PositiveInt, to_mapping
+from tff_esn.parameters import STRICT, PositiveInt
 from tff_esn.readout.readout import Readout
 from tff_esn.registry import expected
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
+from tff_esn.store.json_values import jsonable
 
 if TYPE_CHECKING:
     from tff_esn.algorithm import Algorithm
@@ -51,7 +52,7 @@ class ModelCard:
 
     def to_json(self) -> dict[str, Any]:
         """For `model.json` beside the model."""
-        return to_mapping(self)
+        return jsonable(self)
 
 
 @plain_dataclass(frozen=True)

@@ -27,7 +27,9 @@ def jsonable(value: Any) -> Any:
             return "Infinity" if value > 0 else "-Infinity"
         return None if math.isnan(value) else float(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        # What is chosen by name, such as an algorithm, is told from others by that name.
+        named = {"name": value.name} if isinstance(getattr(type(value), "name", None), str) else {}
+        return {**named, **{field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}}
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -23,14 +23,13 @@ from tff_esn.federated.training.client_states import (
 from tff_esn.federated.training.discriminator import Discriminator, discriminator_for
 from tff_esn.federated.training.federation import build_federation
 from tff_esn.federated.training.rounds import Evaluator, Program
-from tff_esn.parameters import to_mapping
 from tff_esn.readout.model import TrainedESN
 from tff_esn.readout.parameters import GradientTraining, class_weights
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.cache import Cache, Shared
-from tff_esn.store.json_values import fingerprint, jsonable
+from tff_esn.store.json_values import fingerprint
 
 
 class FederatedExperiment:
@@ -101,7 +100,7 @@ class FederatedExperiment:
 
         def make() -> ClientFiles:
             data = training_data(self.data, algorithm, seed)
-            folder = self._scratch / fingerprint(jsonable(to_mapping(key)))
+            folder = self._scratch / fingerprint(key)
             flips = attack is not None and attack.kind == "label-flip"
             flipping = fake_clients(attack, self.data.partition.train, seed) if flips else ()
             if in_graph:
