@@ -56,7 +56,25 @@ _MODULES = {
     "load_model": "deployment.export",
     "load_study": "features.study",
 }
-__all__ = list(_MODULES)
+__all__ = [
+    "AveragedRidge",
+    "CentralESN",
+    "CentralRidge",
+    "ESN",
+    "FedAvg",
+    "FedCurv",
+    "FedIP",
+    "FedProx",
+    "FederatedDataset",
+    "IncFed",
+    "PFedRR",
+    "PartialIncFed",
+    "Study",
+    "TrainedESN",
+    "generate_study",
+    "load_model",
+    "load_study",
+]
 
 # Read when NumPy is loaded: here, or in processes that this one starts.
 if "OPENBLAS_CORETYPE" not in os.environ and (_core := this_core_type()):

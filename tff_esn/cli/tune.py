@@ -50,7 +50,7 @@ def tune(
     from tff_esn.datasets.hhar import is_hhar
     from tff_esn.runs.kinds.central import assessment_table
     from tff_esn.store.cache import Cache
-from tff_esn.store.json_values import fingerprint
+    from tff_esn.store.json_values import fingerprint
     from tff_esn.store.run_folders import RunStore
     from tff_esn.tables import to_terminal
     from tff_esn.tuning.search import search, search_table
