@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
@@ -18,7 +19,7 @@ from tff_esn.errors import ConfigError
 from tff_esn.features.extraction import ExtractionConfig, Feature, SubjectFeatures, extract, standardize
 from tff_esn.features.recipe import FeatureRecipe, table_arrays, table_from
 from tff_esn.features.windows import WindowConfig, normalized_windows
-from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
+from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt, split_names
 
 
 @dataclass(frozen=True, repr=False, config=STRICT)
@@ -33,7 +34,7 @@ class PhysiologicalFeatures(FeatureRecipe):
         steps: Length of a window; stride 1.
     """
 
-    columns: tuple[Feature, ...] = ("pEDA",)
+    columns: Annotated[tuple[Feature, ...], BeforeValidator(split_names)] = ("pEDA",)
     hrv_window: PositiveFloat = 25.0
     reading: Literal["window", "carried"] = "window"
     steps: PositiveInt = 20
