@@ -114,3 +114,25 @@ class AlgorithmGroup(Group):
         if name not in known:
             raise click.UsageError(f"no algorithm {name!r}; {expected(name, known)}", context)
         return import_module(self._module).command(name)
+
+
+class LazyCommand(Command):
+    """A command whose options are made when it is used: until then its name and help do.
+
+    Args:
+        name: Of the command.
+        help_text: What it does.
+        module: Where `command()` makes it.
+    """
+
+    def __init__(self, name: str, help_text: str, module: str) -> None:
+        super().__init__(name=name, help=help_text, rich_markup_mode="rich")
+        self._module = module
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command itself."""
+        made = import_module(self._module).command()
+        made.name, made.help = self.name, self.help
+        return made.make_context(info_name, args, parent, **extra)
