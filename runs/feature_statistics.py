@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.config import FEATURES
+from tff_esn.datasets.recording import STRESS_CODE
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.tables import STRESS
-from tff_esn.datasets.wesad import STRESS_CODE
-from tff_esn.features.extraction import SubjectFeatures, standardize
+from tff_esn.features.extraction import FEATURES, SubjectFeatures, standardize
+from tff_esn.features.physiology import PhysiologicalFeatures
 from tff_esn.features.windows import normalized_windows
-from tff_esn.presets import Preset
 
 STAGES = ("extracted", "standardized", "normalized")
 
@@ -51,7 +50,7 @@ class StageStatistics:
 
 
 def stage_statistics(
-    stage: str, features: Mapping[str, SubjectFeatures], split: ClientSplit, preset: Preset
+    stage: str, features: Mapping[str, SubjectFeatures], split: ClientSplit, recipe: PhysiologicalFeatures
 ) -> StageStatistics:
     """Computes one of the tables.
 
@@ -66,7 +65,7 @@ def stage_statistics(
         values = np.concatenate([table.values for table in tables])
         codes = np.concatenate([table.codes for table in tables])
     else:
-        windows = normalized_windows(tables, preset.windows).values()
+        windows = normalized_windows(tables, recipe.windows).values()
         values = np.concatenate([part.values for part in windows])
         codes = np.concatenate([part.codes for part in windows])
     rows = {name: FeatureStatistics.of(values[..., column]) for column, name in enumerate(FEATURES)}

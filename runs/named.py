@@ -2,16 +2,82 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass as plain_dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tff_esn.config import AboutConfig, from_mapping, merged, read_toml
+from pydantic.dataclasses import dataclass
+
 from tff_esn.errors import ConfigError
+from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt, from_mapping, merged, read_toml
+from tff_esn.registry import expected
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
+class Headline:
+    """A number of a run that stands for it in the summary.
+
+    Attributes:
+        claim: What the number is.
+        table: Name of the run's table that holds it.
+        row: Label of its row.
+        column: Name of its column.
+    """
+
+    claim: str
+    table: str
+    row: str
+    column: str
+
+
+@dataclass(frozen=True, config=STRICT)
+class AboutConfig:
+    """What a named run is to its reader: the `[about]` of `runs/*.toml`.
+
+    Attributes:
+        document: Whose tables it makes; `beyond` for what no document has.
+        order: Its place among the document's runs.
+        covers: The tables and figures.
+        takes: What it takes to run it, beside the study's recordings.
+        claimed: What the document says.
+        why: Why ours differs, where it does.
+        notes: What a reader must know of the printed numbers, each a sentence.
+        errata: Names of those that bear on it.
+        headlines: Its numbers in the summary.
+        study: Whose recordings it needs.
+        cell_seconds: What one part of it took on one processor, for estimates before anything was measured.
+    """
+
+    document: Literal["thesis", "incfed", "fedip", "pfedrr", "beyond"] = "beyond"
+    order: int = 0
+    covers: tuple[str, ...] = ()
+    takes: str = ""
+    claimed: str = ""
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    errata: tuple[str, ...] = ()
+    headlines: tuple[Headline, ...] = ()
+    study: Literal["wesad", "hhar"] = "wesad"
+    cell_seconds: PositiveFloat = 5.0
+
+
+@dataclass(frozen=True, config=STRICT)
+class DemoConfig:
+    """What `tff-esn demo` generates and runs.
+
+    Attributes:
+        subjects: Number of generated subjects.
+        minutes: Length of each recording.
+        runs: Named runs, each in its quick form.
+    """
+
+    subjects: PositiveInt
+    minutes: PositiveFloat
+    runs: tuple[str, ...]
+
+
+@plain_dataclass(frozen=True)
 class NamedRun:
     """A run as its file describes it.
 
@@ -45,7 +111,7 @@ def load_run(name: str, quick: bool = False) -> NamedRun:
     elif name.endswith(".toml"):
         described = read_toml(Path(name))
     else:
-        raise ConfigError(f"no run {name!r}; expected {', '.join(run_names())} or a .toml file")
+        raise ConfigError(f"no run {name!r}; {expected(name, run_names())}, or a .toml file")
     shorter = described.pop("quick", {})
     settings = merged(described, shorter if quick else {})
     about = from_mapping(AboutConfig, settings.pop("about", {}), name)

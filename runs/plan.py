@@ -6,94 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
-from tff_esn.config import (
-    AssessmentConfig,
-    ClosedFormConfig,
-    JudgeConfig,
-    SelectionConfig,
-    StatisticsConfig,
-    SweepConfig,
-    from_mapping,
-)
 from tff_esn.datasets.synthetic import is_generated
-from tff_esn.errors import ConfigError
-from tff_esn.features.source import Source
+from tff_esn.features.study import Study
+from tff_esn.parameters import from_mapping
+from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.named import NamedRun
-from tff_esn.runs.result import Provenance, ResultFigure, RunResult
+from tff_esn.runs.result import Provenance, RunResult
 from tff_esn.store.cache import Cache
 from tff_esn.store.tasks import ELAPSED, Arrays, Task, kept_results, run_tasks
-from tff_esn.tables import Table
 from tff_esn.versions import stack_versions
 
 
-class Work(Protocol):
-    """What every kind of run can do."""
-
-    @property
-    def seeds(self) -> Sequence[int]:
-        """Of its repetitions."""
-
-    def prepare(self, jobs: int | None) -> None:
-        """Makes what its tasks read of the study."""
-
-    def tasks(self) -> list[Task]:
-        """Its parts, each kept as soon as it is done."""
-
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
-        """Tables and figures, of the results by key."""
-
-
-CONFIGS: Mapping[str, Any] = {
-    "statistics": StatisticsConfig,
-    "selection": SelectionConfig,
-    "central": AssessmentConfig,
-    "discriminator": JudgeConfig,
-    "federated": SweepConfig,
-    "closed-form": ClosedFormConfig,
-}
-
-
-def work_of(run: NamedRun, source: Source, first: int = 0, seeds: int | None = None, quick: bool = False) -> Work:
+def kind_of(run: NamedRun, study: Study, first: int = 0, seeds: int | None = None, quick: bool = False) -> RunKind:
     """What a run does with a study.
 
     Args:
         run: The run.
-        source: The study.
+        study: The study.
         first: The first seed.
         seeds: How many; None for the run's own.
-        quick: Whether printed numbers stand beside what was cut short.
+        quick: Whether printed numbers are shown beside what was cut short.
     """
-    kind = run.settings.get("kind", "")
-    if kind not in CONFIGS:
-        raise ConfigError(f"{run.name}: kind = {kind!r}; expected {', '.join(CONFIGS)}")
-    config = from_mapping(CONFIGS[kind], run.settings, run.name)
-    chosen = range(first, first + seeds_of(config, seeds))
-    # Imported here, since TensorFlow takes its time and not every kind needs it.
-    if kind == "statistics":
-        from tff_esn.runs.kinds.statistics import StatisticsRun
-
-        return StatisticsRun(config, source, chosen)
-    if kind == "selection":
-        from tff_esn.runs.kinds.selection import SelectionRun
-
-        return SelectionRun(run.name, config, source, chosen)
-    if kind == "central":
-        from tff_esn.runs.kinds.central import AssessmentRun
-
-        return AssessmentRun(config, source, chosen)
-    if kind == "discriminator":
-        from tff_esn.runs.kinds.discriminator import JudgeRun
-
-        return JudgeRun(config, source, chosen)
-    if kind == "closed-form":
-        from tff_esn.runs.kinds.closed_form import ClosedFormRun
-
-        return ClosedFormRun(run.name, config, source, chosen)
-    from tff_esn.runs.kinds.federated import SweepRun
-
-    return SweepRun(config, source, chosen, quick)
+    kind = KINDS[run.settings.get("kind", "")]
+    config = from_mapping(kind.settings, run.settings, run.name)
+    return kind(run.name, config, study, range(first, first + seeds_of(config, seeds)), quick)
 
 
 def seeds_of(config: Any, wanted: int | None) -> int:
@@ -109,14 +47,14 @@ class Plan:
     Attributes:
         run: The run.
         work: What it does.
-        source: The study.
+        study: The study.
         seeds: How many.
         quick: Whether it is cut short.
     """
 
     run: NamedRun
-    work: Work
-    source: Source
+    work: RunKind
+    study: Study
     seeds: int
     quick: bool
 
@@ -128,7 +66,7 @@ class Plan:
     @cached_property
     def kept(self) -> dict[str, Arrays]:
         """Results that are there."""
-        return kept_results(self.tasks, Cache(self.source.cache))
+        return kept_results(self.tasks, Cache(self.study.cache))
 
     @property
     def missing(self) -> list[Task]:
@@ -142,10 +80,10 @@ class Plan:
         return each * len(self.missing) / min(processors, max(1, len(self.missing)))
 
 
-def plan_run(run: NamedRun, source: Source, first: int = 0, seeds: int | None = None, quick: bool = False) -> Plan:
+def plan_run(run: NamedRun, study: Study, first: int = 0, seeds: int | None = None, quick: bool = False) -> Plan:
     """Plans a run; nothing is computed yet."""
-    work = work_of(run, source, first, seeds, quick)
-    return Plan(run, work, source, len(work.seeds), quick)
+    work = kind_of(run, study, first, seeds, quick)
+    return Plan(run, work, study, len(work.seeds), quick)
 
 
 def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
@@ -156,7 +94,7 @@ def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
     results = {key: arrays for plan in plans for key, arrays in plan.kept.items()}
     tasks = [task for plan in left for task in plan.missing]
     if tasks:
-        results.update(run_tasks(tasks, Cache(plans[0].source.cache), jobs, "Reproducing"))
+        results.update(run_tasks(tasks, Cache(plans[0].study.cache), jobs, "Reproducing"))
     return [_result(plan, results) for plan in plans]
 
 
@@ -166,7 +104,7 @@ def _result(plan: Plan, results: Mapping[str, Arrays]) -> RunResult:
         tables = [
             replace(table, notes=[*table.notes, "A quick look: few rounds or trials, one seed."]) for table in tables
         ]
-    generated = is_generated(plan.source.study)
+    generated = is_generated(plan.study.root)
     options = ([] if generated else ["--data", "DIR"]) + ["--seeds", str(plan.seeds)] + ["--quick"] * plan.quick
     provenance = Provenance(
         " ".join(["tff-esn reproduce", plan.run.name, *options]),

@@ -10,9 +10,8 @@ from typing import Any, Literal, Optional
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from tff_esn.config import AboutConfig
 from tff_esn.errors import DataError
-from tff_esn.runs.named import load_run, run_names
+from tff_esn.runs.named import AboutConfig, load_run, run_names
 from tff_esn.store.files import atomic_write
 from tff_esn.store.json_values import jsonable
 from tff_esn.tables import Agreement, Table

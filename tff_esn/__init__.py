@@ -79,6 +79,8 @@ __all__ = [
 # Read when NumPy is loaded: here, or in processes that this one starts.
 if "OPENBLAS_CORETYPE" not in os.environ and (_core := this_core_type()):
     os.environ["OPENBLAS_CORETYPE"] = _core
+# TensorFlow, here and in processes that this one starts, logs hundreds of lines that are no user's concern.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def __getattr__(name: str) -> Any:

@@ -31,6 +31,15 @@ PositiveInt = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+def split_names(given: Any) -> Any:
+    """Names joined by `+` or `,` as a list; anything else as it is.
+
+    >>> split_names("HR+HRV")
+    ['HR', 'HRV']
+    """
+    return [name.strip() for name in re.split(r"[+,]", given)] if isinstance(given, str) else given
+
+
 class Parameters:
     """Base of dataclasses of parameters, with scikit-learn's `get_params` and `set_params`."""
 

@@ -11,6 +11,7 @@ declare the entry point `tff_esn.<kind>`, for instance in their pyproject.toml:
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module, metadata
@@ -48,7 +49,8 @@ class Registry(Generic[T]):
         if name not in self._found:
             self._load()
         if name not in self._found:
-            raise ConfigError(f"no {self.kind.rstrip('s')} {name!r}; {expected(name, self._found)}")
+            one = re.sub("ies$", "y", self.kind).rstrip("s")
+            raise ConfigError(f"no {one} {name!r}; {expected(name, self._found)}")
         return self._found[name]
 
     def items(self) -> Mapping[str, T]:
@@ -78,13 +80,19 @@ class Registry(Generic[T]):
     def _load(self) -> None:
         if self._loaded:
             return
-        self._loaded = True
         for name in self._packages:
             module = import_module(name)
             for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
                 import_module(f"{name}.{found.name}")
-        for point in metadata.entry_points(group=f"tff_esn.{self.kind}") if hasattr(metadata, "EntryPoints") else ():
-            point.load()
+        group = f"tff_esn.{self.kind}"
+        points: Any = metadata.entry_points()  # a dictionary on Python 3.9
+        for point in points.select(group=group) if hasattr(points, "select") else points.get(group, ()):
+            try:
+                point.load()
+            except (ImportError, AttributeError) as error:
+                raise ConfigError(f"entry point {point.name!r} of {group}: {error}; expected {point.value}") from error
+        # Last, so that the next look-up fails too if something could not be imported.
+        self._loaded = True
 
 
 def expected(name: str, known: Iterable[str]) -> str:

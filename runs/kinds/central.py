@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any, Literal
 
-from tff_esn.central.assess import PARTS, PRINTED_MODEL, Outcome, assess_baselines, assess_esn
-from tff_esn.config import AssessmentConfig, CentralConfig, from_mapping, merged, nested
-from tff_esn.features.source import Source
+from pydantic.dataclasses import dataclass
+
+from tff_esn.central.esn import CentralESN
+from tff_esn.evaluation.assessment import PARTS, PRINTED_MODEL, Outcome, assess_baselines, assess_esn
+from tff_esn.features.study import DataSettings, Study
 from tff_esn.metrics import Scores, scores_from
+from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt, from_mapping, merged, nested
+from tff_esn.runs.kind import KINDS, RunKind
+from tff_esn.runs.presets import PresetName, preset_values
 from tff_esn.runs.reported import printed_assessment
 from tff_esn.runs.result import ResultFigure
 from tff_esn.store.json_values import fingerprint
@@ -19,7 +25,26 @@ from tff_esn.tables import Table, score_table
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
-_VERSION = 1
+_VERSION = 2
+
+
+@dataclass(frozen=True, config=STRICT)
+class AssessmentConfig:
+    """The centralised model over seeds, beside its baselines.
+
+    Attributes:
+        settings: Of the model, parameters of `CentralESN` and under `data` those of `DataSettings`, with dots between the levels.
+        presets: By preset, what it changes.
+        seeds: How many.
+        ridge: Candidates for the ridge readout's regularisation, chosen on the validation set.
+    """
+
+    kind: Literal["central"]
+    title: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    presets: dict[PresetName, dict[str, Any]] = field(default_factory=lambda: {"thesis": {}, "corrected": {}})
+    seeds: PositiveInt = 3
+    ridge: tuple[PositiveFloat, ...] = (0.01, 1.0, 100.0, 10000.0)
 
 
 def assessment_table(title: str, found: Mapping[str, Sequence[Outcome]], printed: bool = True) -> Table:
@@ -33,7 +58,9 @@ def assessment_table(title: str, found: Mapping[str, Sequence[Outcome]], printed
     scores: dict[str, dict[str, dict[str, list[Scores]]]] = {}
     for preset, outcomes in found.items():
         for outcome in outcomes:
-            parts = scores.setdefault(outcome.model, {}).setdefault(preset, {part: [] for part in PARTS})
+            parts = scores.setdefault(outcome.model, {}).setdefault(
+                preset, {part: [] for part in PARTS if part in outcome.parts}
+            )
             for part, own in parts.items():
                 own.append(outcome.parts[part])
     constant = {outcome.model for outcomes in found.values() for outcome in outcomes if outcome.seed is None}
@@ -41,62 +68,66 @@ def assessment_table(title: str, found: Mapping[str, Sequence[Outcome]], printed
     return score_table("table-6-3", title, scores, reference, constant)
 
 
-@dataclass(frozen=True)
-class AssessmentRun:
+@KINDS.register
+class AssessmentRun(RunKind):
     """The centralised models of a study."""
 
-    config: AssessmentConfig
-    source: Source
-    seeds: Sequence[int]
+    name = "central"
+    settings = AssessmentConfig
 
-    def prepare(self, jobs: int | None) -> None:
-        """Makes what the models see."""
-        for own in self._configs.values():
-            self.source.prepare(own.inputs, jobs)
+    @property
+    def datasets(self) -> list[DataSettings]:
+        """What the models of each preset see."""
+        return [data for data, _ in self._models.values()]
 
-    def tasks(self) -> list[Task]:
+    @cached_property
+    def parts(self) -> dict[tuple[str, int | None], Task]:
         """The baselines and each seed, by preset."""
-        return list(self._tasks.values())
-
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
-        """Table 6.3 under each preset."""
-        found: dict[str, list[Outcome]] = {preset: [] for preset in self._configs}
-        for (preset, _), task in self._tasks.items():
-            for one in unpacked(results[task.key]):
-                scores = {
-                    name: {key: scores_from(own) for key, own in one[name].items()} for name in ("parts", "subjects")
-                }
-                found[preset].append(Outcome(**{**one, **scores}))
-        return [assessment_table(self.config.title, found)], []
-
-    @cached_property
-    def _configs(self) -> dict[str, CentralConfig]:
-        title = self.config.title
-        return {
-            preset: from_mapping(
-                CentralConfig,
-                merged({"inputs": {"preset": preset}}, nested(self.config.settings), nested(changed)),
-                title,
-            )
-            for preset, changed in self.config.presets.items()
-        }
-
-    @cached_property
-    def _tasks(self) -> dict[tuple[str, int | None], Task]:
         tasks: dict[tuple[str, int | None], Task] = {}
         versions = [version_of(name) for name in ("tensorflow", "numpy", "scikit-learn")]
-        for preset, config in self._configs.items():
-            content = self.source.content(config.inputs)
+        for preset, (data, model) in self._models.items():
+            content = self.study.key(data)
             for seed in (None, *self.seeds):
                 name = "baselines" if seed is None else f"seed {seed}"
-                key = fingerprint([_VERSION, config, seed, content, versions])
-                work = partial(_assess, self.source, config, seed)
+                chosen = None if seed is None else model.with_seed(seed)
+                key = fingerprint([_VERSION, data, chosen, self.config.ridge, content, versions])
+                work = partial(_assess, self.study, data, chosen, self.config.ridge)
                 tasks[preset, seed] = Task(f"central model, {preset}, {name}", "central", key, work)
         return tasks
 
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
+        """Table 6.3 under each preset."""
+        found: dict[str, list[Outcome]] = {preset: [] for preset in self._models}
+        for (preset, _), task in self.parts.items():
+            found[preset] += [outcome_from(one) for one in unpacked(results[task.key])]
+        return [assessment_table(self.config.title, found)], []
 
-def _assess(source: Source, config: CentralConfig, seed: int | None, scratch: Path) -> Arrays:
-    inputs = source.inputs(config.inputs)
-    if seed is None:
-        return packed([asdict(outcome) for outcome in assess_baselines(inputs)])
-    return packed([asdict(outcome) for outcome, _ in assess_esn(inputs, config, seed)])
+    @cached_property
+    def _models(self) -> dict[str, tuple[DataSettings, CentralESN]]:
+        return {
+            preset: central_model(preset, merged(nested(self.config.settings), nested(changed)), self.run)
+            for preset, changed in self.config.presets.items()
+        }
+
+
+def central_model(preset: str, settings: Mapping[str, Any], source: str) -> tuple[DataSettings, CentralESN]:
+    """What a centralised model sees under a preset, and the model itself."""
+    given = merged({"data": {"features": {"name": preset}, "split": "thesis"}}, settings)
+    data = from_mapping(DataSettings, given.pop("data"), source)
+    model = from_mapping(CentralESN, merged(preset_values(CentralESN, preset, given), given), source)
+    return data, model
+
+
+def outcome_from(values: Mapping[str, Any]) -> Outcome:
+    """An outcome from its JSON."""
+    scores = {name: {key: scores_from(own) for key, own in values[name].items()} for name in ("parts", "subjects")}
+    return Outcome(**{**values, **scores})
+
+
+def _assess(
+    study: Study, data: DataSettings, model: CentralESN | None, ridge: Sequence[float], scratch: Path
+) -> Arrays:
+    dataset = study.dataset(data)
+    if model is None:
+        return packed([asdict(outcome) for outcome in assess_baselines(dataset)])
+    return packed([asdict(outcome) for outcome, _ in assess_esn(dataset, model, ridge)])

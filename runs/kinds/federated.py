@@ -1,302 +1,353 @@
-"""Federated runs over a grid: Tables 6.4 and 6.5, Figures 6.3 to 6.13, appendix A, and the defences."""
+"""Federated runs over a grid of settings and over seeds: Tables 6.4 and 6.5, appendix A, and the defences."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import asdict, field, replace
+from dataclasses import dataclass as plain_dataclass
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
 
-from tff_esn.config import FederatedConfig, InputConfig, SweepConfig, SweepFigure, SweepPivot, SweepTable
-from tff_esn.features.source import Source
-from tff_esn.federated.report import MAJORITY, NAMES, majority_of, model_name, printed_scores
-from tff_esn.federated.rounds import Evaluator
-from tff_esn.federated.sweep import Cell, CellResult, cells_of, detection, restored, tasks_of
-from tff_esn.metrics import Scores, scores_from
-from tff_esn.presets import PRESETS
-from tff_esn.runs.reported import reported
-from tff_esn.runs.result import ResultFigure, Series
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.datasets.federated import FederatedDataset
+from tff_esn.errors import ConfigError
+from tff_esn.features.study import DataSettings, Study
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.metrics import METRICS, Scores, majority, scores_from
+from tff_esn.parameters import STRICT, PositiveInt, from_mapping, merged, nested
+from tff_esn.runs.kind import KINDS, RunKind
+from tff_esn.runs.presets import algorithm_of
+from tff_esn.runs.result import ResultFigure
 from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
-from tff_esn.tables import HEADINGS, PRINTED, Column, Number, Row, Table, score_numbers, score_table
+from tff_esn.tables import Table
+from tff_esn.versions import version_of
 
-#: Parts that tables and figures show.
-SHOWN = ("validation", "test")
-_LABELS = {
-    "clients_per_round": "{} clients",
-    "noise.standard_deviation": "noise {}",
-    "reservoirs": "{} reservoirs",
-    "fedcurv.factor": "lambda {}",
-}
-#: What tells the rows of the thesis's tables apart.
-_PRINTED_ROWS = ["algorithm", "server_learning_rate"]
-#: Numbers that tell of the clients' judges, over all rounds.
-_DETECTION = {"precision": "precision", "recall": "recall", "error": "clients off"}
-_DIGITS = 4
+if TYPE_CHECKING:
+    from tff_esn.federated.training.experiment import FederatedExperiment
+    from tff_esn.federated.training.federation import RoundReport
+
+PARTS = ("train", "validation", "test")
+#: Part of every key: raise it when a result changes.
+VERSION = 5
+#: What the documents' runs see of a study if they say nothing else.
+DATA = {"data": {"features": {"name": "thesis"}, "split": "thesis"}}
 
 
-@dataclass(frozen=True)
-class SweepRun:
-    """A sweep of a study.
+@dataclass(frozen=True, config=STRICT)
+class SweepTable:
+    """A table of a sweep, one for each preset: the scores of the last round.
 
     Attributes:
-        config: What is run.
-        source: The study.
-        seeds: Of every cell.
-        quick: Whether printed numbers stand beside rounds that are too few.
+        name: Of its files.
+        title: What the documents call it.
+        rows: Settings that tell its rows apart.
+        where: Values of the other settings.
     """
 
-    config: SweepConfig
-    source: Source
-    seeds: Sequence[int]
-    quick: bool = False
+    name: str
+    title: str
+    rows: list[str]
+    where: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=STRICT)
+class SweepFigure:
+    """A figure of a sweep, one for each preset: accuracy over rounds, validation above test.
+
+    Attributes:
+        kind: `curves`; or `judged`: accuracy on the test subjects above the clients of each round, those accepted
+            against those that are no fakes, of the first seed.
+        name: Of its files.
+        title: What the documents call it.
+        columns: The setting that tells its columns apart.
+        lines: Settings that tell its lines apart.
+        where: Values of the other settings.
+        each: Settings for whose values there is a figure each.
+    """
+
+    name: str
+    title: str
+    columns: str
+    lines: list[str]
+    kind: Literal["curves", "judged"] = "curves"
+    where: dict[str, Any] = field(default_factory=dict)
+    each: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=STRICT)
+class SweepPivot:
+    """A metric of the last round on the test subjects, by one setting down and others across; one for each preset.
+
+    Attributes:
+        name: Of its files.
+        title: What it shows.
+        rows: The setting that tells its rows apart.
+        columns: Settings that tell its columns apart.
+        metrics: One table each.
+        where: Values of the other settings.
+    """
+
+    name: str
+    title: str
+    rows: str
+    columns: list[str]
+    metrics: list[str]
+    where: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=STRICT)
+class SweepConfig:
+    """Federated runs over a grid of settings and over seeds.
+
+    Attributes:
+        kind: What `tff-esn reproduce` makes of it.
+        title: What the documents call it.
+        settings: Of every run; parameters of the algorithm, `algorithm`, `preset`, and under `data` those of `DataSettings`, with dots between the levels.
+        grid: The values of each setting that varies, in the order that tables show them.
+        presets: What a run changes under a preset.
+        seeds: How many.
+        tables: What is shown of it.
+        pivots: The same by two settings.
+        figures: What is drawn of it.
+    """
+
+    kind: Literal["federated"]
+    title: str
+    settings: dict[str, Any]
+    grid: dict[str, list[Any]]
+    presets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seeds: PositiveInt = 3
+    tables: list[SweepTable] = field(default_factory=list)
+    pivots: list[SweepPivot] = field(default_factory=list)
+    figures: list[SweepFigure] = field(default_factory=list)
+
+
+@plain_dataclass(frozen=True)
+class Cell:
+    """One training of a sweep.
+
+    Attributes:
+        data: What of the study it sees.
+        algorithm: What is trained, with its seed.
+        preset: Where its other values come from.
+    """
+
+    data: DataSettings
+    algorithm: GradientAlgorithm
+    preset: str
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random choice."""
+        return self.algorithm.esn.seed
+
+    def setting(self, name: str) -> Any:
+        """A setting by its name with dots; None below what there is none of."""
+        if name == "preset":
+            return self.preset
+        if name == "algorithm":
+            return self.algorithm.name
+        value: Any = self if name.startswith("data.") else self.algorithm
+        for key in name.split("."):
+            value = getattr(value, key, None)
+        # Of an attack or a defence that there is not.
+        return "none" if value is None and name.endswith(".name") else value
+
+    def __str__(self) -> str:
+        return f"{self.algorithm.label}-{self.algorithm.server_learning_rate} {self.preset}, seed {self.seed}"
+
+
+@plain_dataclass(frozen=True)
+class CellResult:
+    """What came out of a run.
+
+    Attributes:
+        rounds: The rounds that were evaluated; 0 is before the first.
+        curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `METRICS`.
+        scores: Of the last round, by part.
+        single_class: `(rounds, parts)`: whether every answer was the same.
+        judged: `(all rounds, 4)`: clients drawn, fakes among them, clients rejected, fakes among these.
+        seconds: A round took, the median of them.
+    """
+
+    rounds: NDArray[np.int64]
+    curves: NDArray[np.float64]
+    scores: Mapping[str, Scores]
+    single_class: NDArray[np.bool_]
+    judged: NDArray[np.int64]
+    seconds: float
+
+    def curve(self, part: str, metric: str) -> NDArray[np.float64]:
+        """A metric on a part, round by round."""
+        return self.curves[:, PARTS.index(part), METRICS.index(metric)]
+
+
+def detection(results: Sequence[CellResult]) -> dict[str, float]:
+    """How well fakes were told from others, over all rounds of some runs.
+
+    `precision` and `recall` of rejecting fakes, and the mean absolute `error` of the number of clients accepted
+    against those that are no fakes (thesis Figure 6.13).
+    """
+    _, fake, rejected, right = np.concatenate([result.judged for result in results]).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        precision, recall = right.sum() / rejected.sum(), right.sum() / fake.sum()
+    return {"precision": float(precision), "recall": float(recall), "error": float(np.abs(fake - rejected).mean())}
+
+
+def cell_of(settings: Mapping[str, Any], source: str, seed: int = 0) -> Cell:
+    """A cell of nested settings: `algorithm`, `preset`, `data`, and the algorithm's parameters."""
+    given = merged(DATA, settings)
+    preset, name, data = given.pop("preset", "thesis"), given.pop("algorithm", "fedavg"), given.pop("data")
+    algorithm = algorithm_of(name, preset, given, source)
+    if not isinstance(algorithm, GradientAlgorithm):
+        known = [name for name, kind in ALGORITHMS.items().items() if kind.family == GradientAlgorithm.family]
+        raise ConfigError(f"{source}: algorithm = {name!r}; expected one of {', '.join(known)}")
+    algorithm.chosen_engine  # noqa: B018 - an engine that the algorithm does not have is refused here.
+    return Cell(from_mapping(DataSettings, data, source), algorithm.with_seed(seed), preset)
+
+
+def cells_of(sweep: SweepConfig, seeds: Sequence[int], source: str) -> list[Cell]:
+    """Every training of a sweep, so ordered that neighbours share reservoirs and states."""
+    settings = []
+    for values in product(*sweep.grid.values()):
+        chosen = nested({**sweep.settings, **dict(zip(sweep.grid, values))})
+        settings.append(merged(chosen, nested(sweep.presets.get(chosen.get("preset", "thesis"), {}))))
+    cells = [cell_of(chosen, source, seed) for seed in seeds for chosen in settings]
+    return sorted(cells, key=_sharing)
+
+
+def _sharing(cell: Cell) -> tuple[Any, ...]:
+    algorithm = cell.algorithm
+    return str(cell.data), str(algorithm.esn), cell.seed, str(algorithm.noise), algorithm.reservoirs
+
+
+def tasks_of(cells: Sequence[Cell], study: Study) -> list[Task]:
+    """A part of the work for each cell; cells that come to the same, such as attacks of nobody, have the same key."""
+    from tff_esn.federated.training.client_states import clients_per_round
+
+    contents = {data: study.key(data) for data in {cell.data for cell in cells}}
+    for cell in cells:
+        clients_per_round(cell.algorithm, study.partition(cell.data).train)
+    return [Task(str(cell), "federated", _key(cell, contents[cell.data]), partial(_run, study, cell)) for cell in cells]
+
+
+def _key(cell: Cell, content: str) -> str:
+    versions = [version_of(name) for name in ("tensorflow", "tensorflow-federated", "numpy")]
+    algorithm, attack = cell.algorithm, cell.algorithm.attack
+    if attack is not None and attack.share == 0 and not attack.clients:
+        algorithm = replace(algorithm, attack=None)
+    return fingerprint([VERSION, cell.data, algorithm, content, versions])
+
+
+def restored(arrays: Arrays) -> CellResult:
+    """A result from what is kept of it."""
+    scores = {part: scores_from(values) for part, values in json.loads(str(arrays["scores"])).items()}
+    own = (arrays["single_class"], arrays["judged"], float(arrays["seconds"]))
+    return CellResult(arrays["rounds"], arrays["curves"], scores, *own)
+
+
+def _run(study: Study, cell: Cell, scratch: Path) -> Arrays:
+    result = run_cell(_experiment(study, scratch, cell.data), cell)
+    scores = json.dumps({part: asdict(values) for part, values in result.scores.items()})
+    return {
+        "rounds": result.rounds,
+        "curves": result.curves,
+        "single_class": result.single_class,
+        "judged": result.judged,
+        "seconds": np.array(result.seconds),
+        "scores": np.array(scores),
+    }
+
+
+@lru_cache(maxsize=2)
+def _experiment(study: Study, scratch: Path, data: DataSettings) -> FederatedExperiment:
+    """An experiment of this process, whose clients' files nobody else writes."""
+    from tff_esn.federated.training.experiment import FederatedExperiment
+
+    return FederatedExperiment(study.dataset(data), scratch / str(os.getpid()))
+
+
+def run_cell(experiment: FederatedExperiment, cell: Cell) -> CellResult:
+    """One training, all its rounds in memory."""
+    _, records = experiment.program(cell.algorithm).run(description="")
+    evaluated = [record for record in records if record.scores is not None]
+    parts = [part for part in PARTS if part in (evaluated[0].scores or {})]
+    if parts != list(PARTS):
+        raise ConfigError(f"a split with {', '.join(parts)} alone; a sweep expected {', '.join(PARTS)}")
+    table: list[list[Any]] = [[(record.scores or {})[part] for part in PARTS] for record in evaluated]
+    return CellResult(
+        np.array([record.number for record in evaluated]),
+        np.array([[[getattr(one, metric) for metric in METRICS] for one in row] for row in table]),
+        dict(zip(PARTS, table[-1])),
+        np.array([[one.single_class is not None for one in row] for row in table]),
+        np.array([_judged(record.report) for record in records if record.report is not None]).reshape(-1, 4),
+        median([record.seconds for record in records[1:]]),
+    )
+
+
+def _judged(report: RoundReport) -> tuple[int, int, int, int]:
+    rejected = [client for client, accepted in report.accepted.items() if not accepted]
+    return len(report.clients), len(report.fake), len(rejected), sum(client in report.fake for client in rejected)
+
+
+@KINDS.register
+class SweepRun(RunKind):
+    """Federated trainings over a grid."""
+
+    name = "federated"
+    settings = SweepConfig
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """Every run."""
-        return cells_of(self.config, self.seeds, self.config.title)
+        """Every training."""
+        return cells_of(self.config, self.seeds, self.run)
 
-    def prepare(self, jobs: int | None) -> None:
-        """Makes what the cells see of the study."""
-        for inputs in {cell.config.inputs for cell in self.cells}:
-            self.source.prepare(inputs, jobs)
+    @property
+    def datasets(self) -> list[DataSettings]:
+        """What the cells see."""
+        return [cell.data for cell in self.cells]
 
-    def tasks(self) -> list[Task]:
-        """The cells, and the majority class of what each preset sees."""
-        return [*tasks_of(self.cells, self.source), *self._majority_tasks.values()]
+    @cached_property
+    def parts(self) -> dict[Any, Task]:
+        """The cells, and by preset the majority class of what it sees."""
+        return {**dict(zip(self.cells, tasks_of(self.cells, self.study))), **self._majority_tasks}
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """Tables and figures of the finished cells."""
-        finished = {
-            cell: restored(results[task.key]) for cell, task in zip(self.cells, tasks_of(self.cells, self.source))
-        }
-        majority = {
+        from tff_esn.runs.sweep_results import SweepResults
+
+        finished = {cell: restored(results[self.parts[cell].key]) for cell in self.cells}
+        most_frequent = {
             preset: {part: scores_from(own) for part, own in unpacked(results[task.key]).items()}
             for preset, task in self._majority_tasks.items()
         }
-        return SweepResults(self.config, finished, majority, self.quick).shown()
+        return SweepResults(self.config, finished, most_frequent, self.quick).shown()
 
     @cached_property
     def _majority_tasks(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
-        for preset, config in {cell.config.preset: cell.config.inputs for cell in self.cells}.items():
-            key = fingerprint(["majority", config, self.source.content(config)])
-            tasks[preset] = Task(f"{MAJORITY}, {preset}", "majority", key, partial(_majority, self.source, config))
+        for preset, data in {cell.preset: cell.data for cell in self.cells}.items():
+            key = fingerprint(["majority", data, self.study.key(data)])
+            work = partial(_majority, self.study, data)
+            tasks[preset] = Task(f"majority class, {preset}", "majority", key, work)
         return tasks
 
 
-def _majority(source: Source, config: InputConfig, scratch: Path) -> Arrays:
-    inputs = source.inputs(config)
-    return packed(majority_of(Evaluator(inputs.features(), inputs.split), len(inputs.task.classes)))
+def _majority(study: Study, data: DataSettings, scratch: Path) -> Arrays:
+    return packed(majority_scores(study.dataset(data)))
 
 
-@dataclass(frozen=True)
-class SweepResults:
-    """What came out of a sweep.
-
-    Attributes:
-        config: What was run.
-        results: Of each cell.
-        majority: Scores of the majority class, by preset and part.
-        quick: As in `SweepRun`.
-    """
-
-    config: SweepConfig
-    results: Mapping[Cell, CellResult]
-    majority: Mapping[str, Mapping[str, Scores]]
-    quick: bool = False
-
-    @property
-    def presets(self) -> tuple[str, ...]:
-        """Those that were run."""
-        found = {cell.config.preset for cell in self.results}
-        return tuple(preset for preset in PRESETS if preset in found)
-
-    def shown(self) -> tuple[list[Table], list[ResultFigure]]:
-        """All tables and figures that the configuration names."""
-        pivots = [self.pivot(pivot, metric) for pivot in self.config.pivots for metric in pivot.metrics]
-        figures = [
-            self.figure(figure, chosen)
-            for figure in self.config.figures
-            for chosen in product(*(self.config.grid[key] for key in figure.each))
-        ]
-        # A quick look's grid may lack what a figure shows.
-        return [*(self.table(table) for table in self.config.tables), *pivots], [one for one in figures if one.series]
-
-    def table(self, table: SweepTable) -> Table:
-        """The last round's scores: the majority class, then every setting."""
-        judged = any(result.judged[:, 1:].any() for result in self._chosen(table.where).values())
-        scores: dict[str, dict[str, dict[str, list[Scores]]]] = {
-            MAJORITY: {preset: {part: [own[part]] for part in SHOWN} for preset, own in self.majority.items()}
-        }
-        printed: dict[str, dict[str, float]] = {}
-        detected: dict[tuple[str, str], list[Number | None]] = {}
-        for preset in self.presets:
-            for values, group in self._groups(table.rows, {**table.where, "preset": preset}).items():
-                config, results = next(iter(group)).config, list(group.values())
-                label = _label(config, table.rows, values)
-                scores.setdefault(label, {})[preset] = {
-                    part: [result.scores[part] for result in results] for part in SHOWN
-                }
-                if table.rows == _PRINTED_ROWS:
-                    printed.setdefault(label, self._printed(config))
-                    detected[label, PRINTED] = _printed_detection(config)
-                if judged:
-                    detected[label, preset] = [_detected(results, name) for name in _DETECTION]
-        made = score_table(table.name, table.title, scores, printed, {MAJORITY})
-        if not judged:
-            return made
-        columns = [Column(f"judge.{name}", heading, "fakes rejected") for name, heading in _DETECTION.items()]
-        nothing: list[Number | None] = [None] * len(columns)
-        rows = [
-            Row(row.label, {key: [*line, *detected.get((row.label, key), nothing)] for key, line in row.lines.items()})
-            for row in made.rows
-        ]
-        return replace(made, columns=[*made.columns, *columns], rows=rows)
-
-    def pivot(self, pivot: SweepPivot, metric: str) -> Table:
-        """A metric of the last round on the test subjects, one setting down and others across."""
-        across = list(product(*(self.config.grid[key] for key in pivot.columns)))
-        digits = 2 if metric in _DETECTION else 3
-        columns = [Column("|".join(map(_text, own)), _text(own[-1]), _text(own[0]), digits) for own in across]
-        rows = []
-        for value in self.config.grid[pivot.rows]:
-            lines = {}
-            for preset in self.presets:
-                where = {**pivot.where, "preset": preset, pivot.rows: value}
-                groups = [self._chosen({**where, **dict(zip(pivot.columns, own))}) for own in across]
-                lines[preset] = [_summary(list(group.values()), metric) for group in groups]
-            rows.append(Row(_text(value), lines))
-        title = f"{pivot.title}: {HEADINGS.get(metric, metric)}"
-        return Table(f"{pivot.name}-{metric.replace('_', '-')}", title, pivot.rows.split(".")[0], columns, rows)
-
-    def figure(self, figure: SweepFigure, chosen: Sequence[Any] = ()) -> ResultFigure:
-        """Accuracy over rounds, validation above test, a column for each value of the figure's setting.
-
-        Args:
-            figure: The figure.
-            chosen: Values of the settings for which there is a figure each.
-        """
-        name = "-".join([figure.name, *map(str, chosen)])
-        title = ", ".join([figure.title, *map(str, chosen)])
-        if figure.kind == "judged":
-            return self._judged_figure(figure, name, title)
-        series: list[Series] = []
-        across = self.config.grid[figure.columns]
-        for part, column, preset in product(SHOWN, across, self.presets):
-            where = {**figure.where, **dict(zip(figure.each, chosen)), "preset": preset, figure.columns: column}
-            panel = f"{part}, {_LABELS.get(figure.columns, '{}').format(_text(column))}"
-            groups = self._groups(figure.lines, where)
-            for values, group in groups.items():
-                rounds = next(iter(group.values())).rounds
-                curves = np.stack([result.curve(part, "accuracy") for result in group.values()])
-                label = _label(next(iter(group)).config, figure.lines, values)
-                series.append(band(panel, label, preset, rounds, curves))
-            if groups:
-                ends = [0.0, float(rounds[-1])]
-                levels = {MAJORITY: self.majority[preset][part].accuracy}
-                if part == "test":
-                    levels["central, printed"] = reported()["thesis"]["table_6_3"]["accuracy"]["TS"]
-                series += [
-                    Series(panel, label, ends, [round(level, _DIGITS)] * 2, preset, "level")
-                    for label, level in levels.items()
-                ]
-        return ResultFigure(name, title, "round", "accuracy", series, len(across))
-
-    def _judged_figure(self, figure: SweepFigure, name: str, title: str) -> ResultFigure:
-        """Accuracy of the first seed, and its clients of each round: those accepted against those that are no fakes."""
-        series: list[Series] = []
-        above, below = "test accuracy", "clients of a round"
-        for preset in self.presets:
-            result = next(iter(self._chosen({**figure.where, "preset": preset}).values()), None)
-            if result is None:
-                continue
-            drawn, fake, rejected, _ = result.judged.T
-            rounds = np.arange(1, len(drawn) + 1)
-            series += [
-                band(above, "accuracy", preset, result.rounds, result.curve("test", "accuracy")[None]),
-                Series(below, "really valid", rounds.tolist(), (drawn - fake).tolist(), preset, "bar"),
-                Series(below, "accepted", rounds.tolist(), (drawn - rejected).tolist(), preset, "step"),
-            ]
-        return ResultFigure(name, title, "round", "", series, 1, y_range=None)
-
-    def _printed(self, config: FederatedConfig) -> dict[str, float]:
-        """By column, what Tables 6.4 and 6.5 print; beside a quick look, what they print after all rounds."""
-        rounds = reported()["thesis"]["federated"]["rounds"] if self.quick else config.rounds
-        return printed_scores(replace(config, rounds=rounds))
-
-    def _groups(self, keys: Sequence[str], where: Mapping[str, Any]) -> dict[tuple, dict[Cell, CellResult]]:
-        """The runs that `where` chooses, by their values of `keys`, in the grid's order."""
-        groups: dict[tuple, dict[Cell, CellResult]] = {}
-        for values in product(*(self.config.grid[key] for key in keys)):
-            group = self._chosen({**where, **dict(zip(keys, values))})
-            if group:
-                groups[values] = group
-        return groups
-
-    def _chosen(self, where: Mapping[str, Any]) -> dict[Cell, CellResult]:
-        return {
-            cell: result
-            for cell, result in self.results.items()
-            if all(_text(setting(cell.config, key)) == _text(value) for key, value in where.items())
-        }
-
-
-def band(panel: str, name: str, preset: str, x: np.ndarray, values: np.ndarray) -> Series:
-    """The mean of several curves `(seeds, n)`, with the least and the largest."""
-    rows = [values.mean(axis=0)] + ([values.min(axis=0), values.max(axis=0)] if len(values) > 1 else [])
-    y, *limits = (np.round(row, _DIGITS).tolist() for row in rows)
-    return Series(panel, name, x.tolist(), y, preset, "line", *limits)
-
-
-def setting(config: FederatedConfig, name: str) -> Any:
-    """A setting by its name with dots; None below what there is none of."""
-    value: Any = config
-    for key in name.split("."):
-        value = getattr(value, key, None)
-    return value
-
-
-def _printed_detection(config: FederatedConfig) -> list[Number | None]:
-    """What Figure 6.13 prints about the model that it is of."""
-    if (model_name(config), config.reservoirs) != ("FedAvg-1.0+Disc", "different"):
-        return [None] * len(_DETECTION)
-    error = Number(reported()["thesis"]["discriminator"]["fig_6_13_mae"], n=0)
-    return [error if name == "error" else None for name in _DETECTION]
-
-
-def _detected(results: Sequence[CellResult], name: str) -> Number:
-    """Of each seed, then over seeds; a judge that never rejects has no precision."""
-    values = [detection([result])[name] for result in results]
-    return Number.of(values) if np.isfinite(values).all() else Number(n=len(values))
-
-
-def _summary(results: Sequence[CellResult], metric: str) -> Number | None:
-    if not results:
-        return None
-    if metric in _DETECTION:
-        return _detected(results, metric)
-    if metric == "seconds":
-        return Number(float(np.median([result.seconds for result in results])), n=len(results))
-    return score_numbers([result.scores["test"] for result in results])[metric]
-
-
-def _label(config: FederatedConfig, keys: Sequence[str], values: Sequence[Any]) -> str:
-    """A name for a run by the settings that tell it apart."""
-    named = dict(zip(keys, values))
-    parts = []
-    if "server_learning_rate" in named and "algorithm" in named:
-        parts.append(model_name(config))
-    elif "algorithm" in named:
-        parts.append(NAMES[config.algorithm])
-    others = (key for key in keys if key not in ("algorithm", "server_learning_rate"))
-    parts += [_LABELS.get(key, key + " {}").format(_text(named[key])) for key in others]
-    return ", ".join(parts)
-
-
-def _text(value: Any) -> str:
-    return "+".join(value) if isinstance(value, (list, tuple)) else str(value)
+def majority_scores(data: FederatedDataset) -> dict[str, Scores]:
+    """Scores of the model that always predicts the most frequent class of the training clients, by part."""
+    labels = {part: data.part(part).labels() for part in PARTS if getattr(data.partition, part)}
+    return {part: majority(own, labels["train"], len(data.classes)) for part, own in labels.items()}

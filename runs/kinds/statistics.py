@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tff_esn.config import FEATURES, InputConfig, StatisticsConfig
-from tff_esn.features.source import Source
-from tff_esn.presets import PRESETS
+from pydantic.dataclasses import dataclass
+
+from tff_esn.features.extraction import FEATURES
+from tff_esn.features.study import DataSettings, Study
+from tff_esn.parameters import STRICT
 from tff_esn.runs.feature_statistics import STAGES, stage_statistics
+from tff_esn.runs.kind import KINDS, RunKind
+from tff_esn.runs.presets import PresetName
 from tff_esn.runs.reported import TABLE_OF_STAGE, printed_statistics
 from tff_esn.runs.result import ResultFigure
 from tff_esn.store.json_values import fingerprint
@@ -20,6 +23,20 @@ from tff_esn.tables import PRINTED, Column, Number, Row, Table
 
 _COLUMNS = [Column(name, name) for name in ("min", "max", "mean", "var")]
 _VERSION = 1
+
+
+@dataclass(frozen=True, config=STRICT)
+class StatisticsConfig:
+    """Tables 5.1 to 5.3 of a study's features.
+
+    Attributes:
+        split: Whose design set Tables 5.2 and 5.3 count.
+    """
+
+    kind: Literal["statistics"]
+    title: str
+    presets: tuple[PresetName, ...] = ("thesis", "corrected")
+    split: str = "thesis"
 
 
 def statistics_table(stage: str, found: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -46,45 +63,41 @@ def statistics_table(stage: str, found: Mapping[str, Mapping[str, Any]]) -> Tabl
     return Table(f"table-{number.replace('.', '-')}", title, "feature", _COLUMNS, rows, notes)
 
 
-@dataclass(frozen=True)
-class StatisticsRun:
-    """The tables of a study, by preset; `seeds` play no part in them."""
+@KINDS.register
+class StatisticsRun(RunKind):
+    """The tables of a study, by preset; no seed plays a part in them."""
 
-    config: StatisticsConfig
-    source: Source
-    seeds: Sequence[int]
+    name = "statistics"
+    settings = StatisticsConfig
 
-    def prepare(self, jobs: int | None) -> None:
-        """Makes the features."""
-        for inputs in self._inputs.values():
-            self.source.prepare(inputs, jobs)
+    @property
+    def datasets(self) -> list[DataSettings]:
+        """The features of each preset."""
+        return list(self._data.values())
 
-    def tasks(self) -> list[Task]:
+    @cached_property
+    def parts(self) -> dict[str, Task]:
         """One for each preset."""
-        return list(self._tasks.values())
-
-    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
-        """The three tables, each with the share of label 1."""
-        found = {preset: unpacked(results[task.key]) for preset, task in self._tasks.items()}
-        return [statistics_table(stage, {preset: own[stage] for preset, own in found.items()}) for stage in STAGES], []
-
-    @cached_property
-    def _inputs(self) -> dict[str, InputConfig]:
-        return {preset: InputConfig(preset=preset, split=self.config.split) for preset in self.config.presets}
-
-    @cached_property
-    def _tasks(self) -> dict[str, Task]:
         return {
             preset: Task(
                 f"statistics, {preset}",
                 "statistics",
-                fingerprint([_VERSION, inputs, self.source.content(inputs)]),
-                partial(_statistics, self.source, inputs),
+                fingerprint([_VERSION, data, self.study.key(data)]),
+                partial(_statistics, self.study, data),
             )
-            for preset, inputs in self._inputs.items()
+            for preset, data in self._data.items()
         }
 
+    def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
+        """The three tables, each with the share of label 1."""
+        found = {preset: unpacked(results[task.key]) for preset, task in self.parts.items()}
+        return [statistics_table(stage, {preset: own[stage] for preset, own in found.items()}) for stage in STAGES], []
 
-def _statistics(source: Source, inputs: InputConfig, scratch: Path) -> Arrays:
-    features, split = source.prepare(inputs).load_all(), source.split(inputs)
-    return packed({stage: stage_statistics(stage, features, split, PRESETS[inputs.preset]) for stage in STAGES})
+    @cached_property
+    def _data(self) -> dict[str, DataSettings]:
+        return {preset: DataSettings(features=preset, split=self.config.split) for preset in self.config.presets}
+
+
+def _statistics(study: Study, data: DataSettings, scratch: Path) -> Arrays:
+    features, split = study.prepare(data).load_all(), study.partition(data)
+    return packed({stage: stage_statistics(stage, features, split, data.features) for stage in STAGES})

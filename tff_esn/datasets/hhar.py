@@ -19,16 +19,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from tff_esn.console import Bar, log, progress
-from tff_esn.datasets.study import STUDIES, StudyFolder
+from tff_esn.datasets.study import STUDIES, Inventory, StudyFolder
 from tff_esn.datasets.tables import ACTIVITY, FeatureTable
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 Kind = Literal["phones", "watches"]
 Sensor = Literal["accelerometer", "gyroscope"]
@@ -133,7 +138,7 @@ class HharStudy(StudyFolder):
     @classmethod
     def recognize(cls, root: Path, labels: Path | None) -> HharStudy | None:
         """Any of the release's files."""
-        found = any((root / sensor_file(kind, sensor)).is_file() for kind in MODELS for sensor in SENSORS)
+        found = any(path.is_file() for kind in MODELS for path in _paths(root, kind))
         return cls(root) if found else None
 
     @property
@@ -155,6 +160,27 @@ class HharStudy(StudyFolder):
             tolerance=recipe.tolerance,
             max_gap=recipe.max_gap,
         )
+
+    def inventory(self, jobs: int | None = 1) -> Inventory:
+        """Reads the files of those kinds of devices, phones and watches, that are there."""
+        kinds = [kind for kind in MODELS if any(path.is_file() for path in _paths(self.root, kind))]
+        reports = [check_hhar(self.root, kind) for kind in kinds]
+        rows = tuple(
+            (
+                part.file,
+                part.user,
+                part.device,
+                part.samples,
+                f"{part.rate:.0f}",
+                f"{part.duration:.0f} s",
+                ", ".join(f"{name} {share:.0%}" for name, share in part.shares.items()),
+            )
+            for report in reports
+            for part in report.parts
+        )
+        headings = ("File", "User", "Device", "Samples", "Rate (Hz)", "Duration", "Activities")
+        defects = tuple(defect for report in reports for defect in report.defects)
+        return Inventory(headings, rows, ("Samples", "Rate (Hz)", "Duration"), defects)
 
 
 def read_hhar(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from tff_esn.errors import ConfigError
+from tff_esn.registry import expected
 
 
 def _wesad(*numbers: int) -> tuple[str, ...]:
@@ -95,7 +98,7 @@ def named_split(name: str, subjects: Sequence[str]) -> ClientSplit:
     elif name in SPLITS:
         split = SPLITS[name]
     else:
-        raise ConfigError(f"no split {name!r}; expected {', '.join(SPLITS)}, {LEAVE_OUT}SUBJECT or all")
+        raise ConfigError(f"no split {name!r}; {expected(name, SPLITS)}, {LEAVE_OUT}SUBJECT or all")
     return checked(split, subjects, f"split {name!r}")
 
 
@@ -105,6 +108,18 @@ def checked(split: ClientSplit, subjects: Sequence[str], what: str) -> ClientSpl
     if missing:
         raise ConfigError(f"{what} needs {', '.join(missing)}; the study has {', '.join(subjects)}")
     return split
+
+
+def growing_split(split: str | ClientSplit, subjects: Sequence[str], percent: int) -> ClientSplit:
+    """A split with a share of its training subjects: the documents' own subsets, or else the first of them.
+
+    >>> growing_split(ClientSplit(("a", "b", "c"), (), ("d",)), "abcd", 50).train
+    ('a', 'b')
+    """
+    if isinstance(split, str) and f"{split}/{percent}" in SPLITS:
+        return named_split(f"{split}/{percent}", subjects)
+    whole = resolve_split(split, subjects)
+    return replace(whole, train=whole.train[: math.ceil(len(whole.train) * percent / 100)])
 
 
 def leave_one_subject_out(subjects: Sequence[str]) -> dict[str, ClientSplit]:

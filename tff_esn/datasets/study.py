@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,8 +14,29 @@ from numpy.typing import NDArray
 
 from tff_esn.datasets.recording import BASELINE, CODES, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.tables import AFFECT, STRESS, FeatureTable, Task
-from tff_esn.errors import DataError
+from tff_esn.errors import DataError, TffEsnError
+from tff_esn.parallel import map_unordered
 from tff_esn.registry import Registry
+
+#: Stands in the inventory for the signals of a subject that cannot be read.
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What a study holds, and everything that is wrong with it.
+
+    Attributes:
+        headings: Of the columns.
+        rows: A value for each column.
+        numeric: Headings of columns of numbers.
+        defects: What was found.
+    """
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    numeric: tuple[str, ...]
+    defects: tuple[TffEsnError, ...]
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,11 @@ class StudyFolder:
     def recognize(cls, root: Path, labels: Path | None) -> StudyFolder | None:
         """The study in a folder, if it is of this kind."""
 
+    @classmethod
+    def is_subject(cls, folder: Path) -> bool:
+        """Whether a folder is that of a single subject, which people take for the study's."""
+        return False
+
     @property
     @abstractmethod
     def subjects(self) -> tuple[str, ...]:
@@ -63,6 +90,23 @@ class StudyFolder:
         """All subjects' tables, of a study that is read in one pass; None for one that is read subject by subject."""
         return None
 
+    def inventory(self, jobs: int | None = 1) -> Inventory:
+        """Reads every subject and tells what there is: signals, rates, durations, label shares and defects.
+
+        Args:
+            jobs: Processes; None for one per processor.
+        """
+        found = dict(map_unordered(partial(_subject_inventory, self), self.subjects, jobs=jobs, description="Checking"))
+        rows: list[tuple[str, ...]] = []
+        defects: list[TffEsnError] = []
+        for subject in self.subjects:
+            own = found[subject]
+            if isinstance(own, TffEsnError):
+                own = ((UNREADABLE, "", ""), (own,))
+            rows.append((subject, *own[0]))
+            defects.extend(own[1])
+        return Inventory(("Subject", "Signals (Hz)", "Duration", "Labels"), tuple(rows), ("Duration",), tuple(defects))
+
 
 STUDIES: Registry[type[StudyFolder]] = Registry("studies", ["tff_esn.datasets"])
 
@@ -74,17 +118,16 @@ def open_study(root: Path, labels: Path | None = None) -> StudyFolder:
         root: The study's folder.
         labels: CSV of labelled intervals; asks for a kind that has one, even beside WESAD's pickles.
     """
-    holds = "; ".join(kind.holds for kind in STUDIES.items().values())
+    kinds = STUDIES.items().values()
+    holds = "; ".join(kind.holds for kind in kinds)
     if not root.is_dir():
         raise DataError(root, "no such folder", f"a study: {holds}")
-    kinds = STUDIES.items().values()
+    if any(kind.is_subject(root.resolve()) for kind in kinds):
+        raise DataError(root, "a subject's folder, not a study's", f"the study: {root.resolve().parent}")
     found = next((study for kind in kinds if (study := kind.recognize(root, labels)) is not None), None)
-    if found is not None:
-        return found
-    above = root.resolve().parent
-    if any(kind.recognize(above, labels) is not None for kind in kinds):
-        raise DataError(root, "a subject's folder, not a study's", f"the study: {above}")
-    raise DataError(root, "no recording", f"a study: {holds}")
+    if found is None:
+        raise DataError(root, "no recording", f"a study: {holds}")
+    return found
 
 
 def chosen_subjects(study: StudyFolder, subjects: Sequence[str] | None) -> tuple[str, ...]:
@@ -94,6 +137,25 @@ def chosen_subjects(study: StudyFolder, subjects: Sequence[str] | None) -> tuple
     if unknown:
         raise DataError(study.root, f"no subject {', '.join(unknown)}", f"subjects out of {', '.join(available)}")
     return tuple(subjects) if subjects else available
+
+
+def _subject_inventory(study: StudyFolder, subject: str) -> tuple[tuple[str, ...], tuple[TffEsnError, ...]]:
+    """Signals, duration and label shares of a subject, and its defects."""
+    recording = study.read(subject)
+    devices: dict[str, list[str]] = {}
+    for name, signal in recording.signals.items():
+        device, sensor = name.split("/")
+        devices.setdefault(device, []).append(f"{sensor} {signal.rate:g}")
+    names: dict[str, float] = {}
+    for code, share in recording.code_shares().items():
+        name = CODES.get(code, f"code {code}")
+        names[name] = names.get(name, 0.0) + share
+    row = (
+        "\n".join(f"{device}: {', '.join(sensors)}" for device, sensors in devices.items()),
+        f"{recording.codes.duration:.0f} s",
+        ", ".join(f"{name} {share:.1%}" for name, share in names.items()),
+    )
+    return row, tuple(find_defects(recording))
 
 
 def longest_run(mask: NDArray[np.bool_]) -> int:

@@ -21,6 +21,8 @@ from tff_esn.reservoir.weights import draw_weights
 
 Predictor = Callable[[NDArray], NDArray]
 PARTS = ("design", "test")
+#: The model that Table 6.3 is about.
+PRINTED_MODEL = "ESN, time order"
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def assess_esn(
             trial = fit_readout(train.values, train.labels, own.classes, training, seed)
             threshold = best_threshold(validation.labels, trial.outputs(validation.values))
         readout = fit_readout(design.values, design.labels, own.classes, training, seed)
-        name = "ESN, time order" if order == "time" else "ESN, shuffled"
+        name = PRINTED_MODEL if order == "time" else "ESN, shuffled"
         yield own.outcome(name, seed, readout.outputs, threshold), TrainedESN.of(model, data, weights, readout)
 
     strength, threshold = ridge[0], 0.5

@@ -211,9 +211,9 @@ class RunStore:
         settings = jsonable(config)
         for info in reversed(self.list()):
             same = info.record and (info.record.kind, info.record.config, info.record.seed) == (kind, settings, seed)
-            if same and info.status not in ("complete", "running"):
+            if same and info.status != "complete":
                 run = Run.open(info.folder)
-                with suppress(ConfigError):
+                with suppress(ConfigError):  # It is running.
                     run._resume()
                     return run
         return self.create(kind, config, seed)

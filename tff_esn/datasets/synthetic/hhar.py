@@ -128,17 +128,19 @@ def write_hhar(
     mark_generated(out, {"users": users, "seconds": seconds, "seed": seed, "models": list(models), "devices": devices})
 
 
-def ensure_hhar(cache: Path, *, make: bool = True, seed: int = 0) -> Path:
-    """The folder of nine generated users below `cache`, with the phones that the documents use, written once.
+def ensure_hhar(cache: Path, *, users: int = 9, seconds: float = 20.0, make: bool = True, seed: int = 0) -> Path:
+    """The folder of generated users below `cache`, with the phones that the documents use, written once.
 
     Args:
         cache: Where such folders lie.
+        users: Number of users.
+        seconds: Length of each activity.
         make: Whether they are written if they are not there.
         seed: Seed of everything generated.
     """
-    folder = cache / f"hhar-{fingerprint(['nexus4', seed])[:12]}"
+    folder = cache / f"hhar-{fingerprint(['nexus4', users, float(seconds), seed])[:12]}"
     if make and not is_generated(folder):
-        write_hhar(folder, seed=seed, models=("nexus4",))
+        write_hhar(folder, users=users, seconds=seconds, seed=seed, models=("nexus4",))
     return folder
 
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.stats import norm
 
-from tff_esn.datasets.recording import Recording, Signal
-from tff_esn.datasets.wesad import BASELINE, CHEST_RATES, LABEL_RATE, STRESS_CODE, WRIST_RATES
+from tff_esn.datasets.recording import BASELINE, STRESS_CODE, Recording, Signal
+from tff_esn.datasets.wesad import CHEST_RATES, LABEL_RATE, WRIST_RATES
 from tff_esn.errors import ConfigError
 from tff_esn.seeds import generator_for, seed_for
 
