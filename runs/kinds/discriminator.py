@@ -129,7 +129,9 @@ class DiscriminatorRun(RunKind):
         given = nested(self.config.settings)
         return {
             preset: cell_of(
-                merged({**base, "preset": preset, "data": {"features": {"name": preset}}}, given), self.run, self.seeds[0]
+                merged({**base, "preset": preset, "data": {"features": {"name": preset}}}, given),
+                self.run,
+                self.seeds[0],
             )
             for preset in self.config.presets
         }
@@ -145,7 +147,7 @@ def train_first(run: DiscriminatorRun, results: Mapping[str, Arrays], preset: st
     data, seed = run.study.dataset(cell.data), run.seeds[0]
     with Cache(run.study.cache).scratch() as scratch:
         examples = _examples(data, cell.algorithm.with_seed(seed), scratch)
-    return train_discriminator(examples, replace(defence, network=network), data.partition.discriminator, seed)
+    return train_discriminator(replace(defence, network=network), examples, data.partition.discriminator, seed)
 
 
 def _defence(algorithm: GradientAlgorithm) -> DiscriminatorDefence:
@@ -173,7 +175,7 @@ def _train(study: Study, cell: Cell, seeds: Sequence[int], trials: int, key: str
         if seed == seeds[0] and trials:
             project = Cache(study.cache).folder / "tuning" / f"discriminator-{key[:8]}"
             network = choose_discriminator(examples.split(seed)[0], network, project, trials, seed)
-        trained = train_discriminator(examples, replace(defence, network=network), data.partition.discriminator, seed)
+        trained = train_discriminator(replace(defence, network=network), examples, data.partition.discriminator, seed)
         scores.append(discriminator_scores(trained.card, examples.accuracy))
     return packed(
         {"scores": scores, "units": network.units, "dropout": network.dropout, "trained_on": defence.trained_on}

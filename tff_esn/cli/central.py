@@ -24,9 +24,10 @@ central = LazyCommand(
 
 def command() -> click.Command:
     """The command."""
+    from typer.core import TyperOption
+
     from tff_esn.central.esn import CentralESN
     from tff_esn.cli.training import MAIN, training_command
-    from typer.core import TyperOption
 
     threshold = TyperOption(
         param_decls=["--threshold"],

@@ -24,9 +24,10 @@ discriminator = LazyCommand(
 
 def command() -> click.Command:
     """The command."""
+    from typer.core import TyperOption
+
     from tff_esn.cli.training import MAIN, default_data, default_split, training_command
     from tff_esn.federated.fedavg import FedAvg
-    from typer.core import TyperOption
 
     trials = TyperOption(
         param_decls=["--trials"],
