@@ -47,7 +47,7 @@ def discriminator(
     from tff_esn.runs.kinds.discriminator import discriminator_scores, discriminator_table
     from tff_esn.store.cache import Cache
     from tff_esn.store.json_values import fingerprint
-    from tff_esn.store.run_folders import RunStore, jsonable
+    from tff_esn.store.run_folders import RunStore
     from tff_esn.tuning.discriminator import choose_discriminator
 
     given = {
