@@ -19,11 +19,9 @@ from tff_esn.cli import (
     discriminate,
     errata,
     federate,
-    inspect,
     reproduce,
     runs,
     solve,
-    tune,
     worker,
 )
 from tff_esn.cli.options import Command, Group
@@ -68,8 +66,6 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
-    inspect.inspect,
-    tune.tune,
     reproduce.reproduce,
     reproduce.report,
     errata.errata,
