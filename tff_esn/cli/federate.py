@@ -55,7 +55,7 @@ def train(request: Request) -> None:
     from tff_esn.store.cache import Cache
     from tff_esn.tables import score_table, to_csv
 
-    fleet = fleet_of(request)
+    fleet = fleet_of(request.options)
     seeds = range(request.seed, request.seed + (request.seeds or 1))
     given = {**request.given, "algorithm": request.kind.name}
     cells = [cell_of(given, request.source, seed) for seed in seeds]

@@ -65,7 +65,7 @@ def train(request: Request) -> None:
     if request.options["engine"] == "tff" or request.options["clients_only"] is not None:
         _solve_with_tff(request)
         return
-    if fleet_of(request) is not None:
+    if fleet_of(request.options) is not None:
         raise ConfigError("workers with --engine numpy; expected --engine tff")
     parameters = dict(request.algorithm_settings)
     candidates = {"tau": parameters.pop("tau")} if isinstance(parameters.get("tau"), list) else {}
@@ -128,7 +128,7 @@ def _solve_with_tff(request: Request) -> None:
     from tff_esn.runs.presets import algorithm_of
     from tff_esn.store.cache import Cache
 
-    fleet = fleet_of(request)
+    fleet = fleet_of(request.options)
     algorithm: ClosedForm = algorithm_of(  # type: ignore[assignment]
         request.kind.name, request.preset, request.algorithm_settings, request.source
     ).with_seed(request.seed)

@@ -12,7 +12,7 @@ import click
 from typer.core import TyperArgument, TyperOption
 
 from tff_esn.algorithm import Algorithm
-from tff_esn.cli.options import Command, settings
+from tff_esn.cli.options import MAIN, Command, settings
 from tff_esn.cli.parameter_options import (
     Parameter,
     combined,
@@ -34,7 +34,7 @@ from tff_esn.store.json_values import flat
 from tff_esn.store.run_folders import RunStore
 from tff_esn.tables import Table, to_terminal
 
-MAIN, DATA, RUN = "Options", "Data", "Run"
+DATA, RUN = "Data", "Run"
 #: Parameters that stand first in the help.
 _FIRST = (
     "rounds",
@@ -141,7 +141,7 @@ def training_command(
 
     params: list[click.Parameter] = [
         TyperArgument(
-            param_decls=["folder"], type=click.Path(path_type=Path), metavar="DIR", help="The study's folder."
+            param_decls=["folder"], required=True, nargs=1, type=click.Path(path_type=Path), metavar="DIR", help="The study's folder."
         ),
         *_ordered(own, kind),
         *_data_options(recipes),
