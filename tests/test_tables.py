@@ -56,7 +56,7 @@ SMALL = Table(
     ],
     ["A note."],
 )
-PLAIN_TABLE = text_table("Plain", ["Name", "Text", "Size"], [["a|b", "words < more", 3]], ["Below."], ["Size"])
+PLAIN_TABLE = text_table("Plain", ["Name", "Text", "Size"], [["a|b\nc", "words < more", 3]], ["Below."], ["Size"])
 
 
 def shown(table: Table, width: int = 80, styles: dict[str, str] | None = None, color: bool = False) -> str:
@@ -104,7 +104,7 @@ def test_markdown() -> None:
     assert to_markdown(PLAIN_TABLE).splitlines() == [
         "| Name | Text | Size |",
         "| --- | --- | ---: |",
-        r"| a\|b | words < more | 3 |",
+        r"| a\|b<br>c | words < more | 3 |",
     ]
 
 
@@ -144,6 +144,7 @@ def test_html_cells() -> None:
         '<span class="sr">predicts one class only</span> <span class="sign" aria-hidden="true">▼</span> '
         '<span class="std">± 0.1000</span> <span class="sr">below the printed number, beyond the spread</span></td>'
     )
+    assert "in 1 of 1 seeds" in html_cell(Number(0.5, n=0, single_class=1), None, column)
     assert html_cell(None, None, column) == "<td></td>"
     assert html_cell(Number(text="<b>", n=0), None, column) == "<td>&lt;b&gt;</td>"
 
@@ -190,6 +191,9 @@ def test_parts_go_below_each_other_where_they_do_not_fit() -> None:
     assert [line for line in lines if line in ("validation", "test")] == ["validation", "test"]
     assert sum("AUROC" in line for line in lines) == 2
     assert long in "".join(line.split("  ")[0].strip() for line in lines)
+    # A long label is folded rather than the metrics of a part torn apart.
+    folded = shown(score_table("t", "T", {long: {"thesis": both}})).splitlines()
+    assert sum(line.startswith("model") for line in folded) == 2
     wide = shown(table, 200).splitlines()
     assert sum("AUROC" in line for line in wide) == 1 and any(f"{long}, corrected" in line for line in wide)
 
@@ -212,6 +216,11 @@ def test_texts_are_wrapped_and_words_kept_whole() -> None:
     assert all(any(name in line for line in lines) for name in names)
     assert sum("12 s" in line for line in lines) == 2
     assert sum(line.count("some") for line in lines) == 40
+    # An empty line parts rows of several lines, but not a row from what belongs to it, nor settings.
+    rows = [["a", "words " * 30], ["", "more"], ["b", "last"]]
+    labels = [line.split()[:1] for line in shown(text_table("", ["Name", "Words"], rows)).splitlines()]
+    assert labels[2:] == [["a"], ["words"], ["words"], ["more"], [], ["b"]]
+    assert [] not in [line.split() for line in shown(text_table("", ["", ""], rows)).splitlines()]
     # Only what fits no line is broken.
     path = "/".join(["folder"] * 30)
     folded = shown(text_table("", ["", ""], [["Folder", path]])).splitlines()

@@ -422,17 +422,19 @@ class _Block:
         )
         for head, own, number in zip(self._heads, widths, self._numeric):
             made.add_column(Text(head), width=own, justify="right" if number else "left", overflow="fold")
-        # Where some row takes several lines, an empty one parts the rows.
-        apart = any(
+        # Where some row takes several lines, an empty one parts the rows; a list of settings stays dense.
+        apart = made.show_header and any(
             len(row) > 1 or "\n" in cell.plain or len(cell) > own
             for row in self._rows
             for cells in row
             for cell, own in zip(cells, widths)
         )
-        for row in self._rows:
+        for row, following in zip(self._rows, [*self._rows[1:], []]):
+            # A row without a label belongs to the one above.
+            ends = apart and not (following and not following[0][0])
             for position, cells in enumerate(row, 1):
                 fitted = (_below(cell) if len(cell) > own else cell for cell, own in zip(cells, widths))
-                made.add_row(*fitted, end_section=apart and position == len(row))
+                made.add_row(*fitted, end_section=ends and position == len(row))
         yield made
 
     def _heading(self, column: Column) -> str:

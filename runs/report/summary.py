@@ -34,7 +34,7 @@ DOCUMENTS = {
 }
 PRESETS = ("thesis", "corrected")
 #: What the signs beside our numbers mean.
-SIGN_NOTE = f"=: as printed. ≈: within {DEVIATIONS:g} standard deviations. ▲, ▼: above or below, beyond them."
+SIGN_NOTE = f"=: as printed. ≈: within {DEVIATIONS:g} standard deviations. ▲, ▼: above or below them."
 _SINGLE_CLASS_NOTE = f"† {SINGLE_CLASS} in some seed."
 _VERDICTS: dict[str, tuple[Agreement, ...]] = {
     "the same in all digits": ("same",),

@@ -26,7 +26,8 @@ from tff_esn.closed_form.partial import partial_incfed
 from tff_esn.closed_form.pfedrr import low_rank, pfedrr
 from tff_esn.closed_form.selection import random_order
 from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics
-from tff_esn.config import PlasticityConfig, ReservoirConfig
+from tff_esn.reservoir.esn import ESN
+from tff_esn.reservoir.plasticity import Plasticity
 from tff_esn.datasets.tables import AFFECT
 from tff_esn.features.windows import Sequences
 from tff_esn.presets import CLOSED_FORMS
@@ -34,7 +35,7 @@ from tff_esn.reservoir.weights import draw_weights
 from tff_esn.store.client_files import write_examples
 
 STEPS, RIDGE, SEED = 30, 0.5, 3
-WEIGHTS = draw_weights(ReservoirConfig(units=16, leaking_rate=0.7, bias_scaling=0.2), 3, seed=0)
+WEIGHTS = draw_weights(ESN(units=16, leaking_rate=0.7, bias_scaling=0.2), 3, seed=0)
 RESERVOIR = reservoir_struct(WEIGHTS)
 SHAPES = Shapes(16, 3, STEPS, 4, 0.7)
 
@@ -113,7 +114,7 @@ def test_low_rank(statistics: dict[str, RidgeStatistics]) -> None:
 
 @pytest.mark.parametrize("rule", ["printed", "schrauwen", "normalized"])
 def test_fedip(rule: Any) -> None:
-    config = PlasticityConfig(sigma=0.4, eta=0.005, epochs=2, rounds=2, batch_size=5, rule=rule)
+    config = Plasticity(sigma=0.4, eta=0.005, epochs=2, rounds=2, batch_size=5, rule=rule)
     process = build_fedip(SHAPES, config)
     state = RESERVOIR
     for _ in range(config.rounds):

@@ -22,7 +22,7 @@ from tff_esn.closed_form.statistics import (
     ridge_statistics,
     unpack,
 )
-from tff_esn.config import ReservoirConfig
+from tff_esn.reservoir.esn import ESN
 from tff_esn.datasets.tables import AFFECT
 from tff_esn.errors import ConfigError
 from tff_esn.features.windows import Sequences
@@ -30,7 +30,7 @@ from tff_esn.reservoir import moments
 from tff_esn.reservoir.moments import TargetSequences, second_moments
 from tff_esn.reservoir.weights import draw_weights
 
-WEIGHTS = draw_weights(ReservoirConfig(units=12, leaking_rate=0.6, bias_scaling=0.3), 3, seed=1)
+WEIGHTS = draw_weights(ESN(units=12, leaking_rate=0.6, bias_scaling=0.3), 3, seed=1)
 
 
 def sequences(n: int, steps: int = 7, seed: int = 0, subject: str = "S2") -> Sequences:
@@ -161,7 +161,7 @@ def test_the_confusions_count_every_step_for_every_readout() -> None:
 
 def test_statistics_of_other_reservoirs_or_shapes_do_not_add_up() -> None:
     own = ridge_statistics(sequences(3), AFFECT, WEIGHTS)
-    other = draw_weights(ReservoirConfig(units=12, leaking_rate=0.6, bias_scaling=0.3), 3, seed=2)
+    other = draw_weights(ESN(units=12, leaking_rate=0.6, bias_scaling=0.3), 3, seed=2)
     with pytest.raises(ConfigError, match="unit i of one is not unit i of the other"):
         own + ridge_statistics(sequences(3), AFFECT, other)
     with pytest.raises(ConfigError, match=r"shape \(4, 13\) beside \(4, 12\)"):

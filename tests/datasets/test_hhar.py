@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tff_esn.datasets import hhar
-from tff_esn.datasets.hhar import CHANNELS, COLUMNS, check_hhar, is_hhar, read_hhar
+from tff_esn.datasets.hhar import CHANNELS, COLUMNS, HharStudy, check_hhar, read_hhar
+from tff_esn.datasets.study import open_study
+from tff_esn.datasets.synthetic.hhar import write_hhar
 from tff_esn.datasets.tables import ACTIVITY, FeatureTable
 from tff_esn.errors import ConfigError, DataError
 
@@ -472,7 +474,19 @@ def test_a_file_without_a_single_good_row_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_one_of_the_files_is_taken_for_the_release(tmp_path: Path) -> None:
-    assert not is_hhar(tmp_path)
-    assert not is_hhar(tmp_path / "nowhere")
+    assert HharStudy.recognize(tmp_path, None) is None
+    assert HharStudy.recognize(tmp_path / "nowhere", None) is None
     write(tmp_path / "Watch_gyroscope.csv", [])
-    assert is_hhar(tmp_path)
+    assert HharStudy.recognize(tmp_path, None) == open_study(tmp_path) == HharStudy(tmp_path)
+
+
+def test_the_inventory_has_a_row_for_each_file_user_and_device(tmp_path: Path) -> None:
+    write_hhar(tmp_path, users=2, seconds=3.0, models=("nexus4",))
+    found = open_study(tmp_path).inventory()
+    assert found.defects == ()
+    assert [row[:3] for row in found.rows] == [
+        (f"Phones_{sensor}.csv", user, "nexus4_1") for sensor in ("accelerometer", "gyroscope") for user in "ab"
+    ]
+    assert all(len(row) == len(found.headings) and "walk" in row[-1] for row in found.rows)
+    (tmp_path / "Phones_gyroscope.csv").unlink()
+    assert "a file of the HHAR release" in str(open_study(tmp_path).inventory().defects[0])

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tff_esn.datasets.recording import Recording, Signal
-from tff_esn.datasets.study import find_defects, longest_run, open_study
+from tff_esn.datasets.study import UNREADABLE, find_defects, longest_run, open_study
 from tff_esn.errors import DataError
 
 
@@ -61,10 +62,34 @@ def test_longest_run() -> None:
 
 
 def test_a_folder_without_recordings_says_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no recording; expected WESAD subjects"):
+    with pytest.raises(DataError, match=r"no recording; expected a study: E4 folders .*; HHAR's CSV files .*; WESAD"):
         open_study(tmp_path)
     with pytest.raises(DataError, match="no such folder"):
         open_study(tmp_path / "nowhere")
+
+
+def test_a_subjects_folder_is_told_from_the_study(generated: Path) -> None:
+    with pytest.raises(DataError, match=rf"S2: a subject's folder, not a study's; expected the study: {generated}"):
+        open_study(generated / "S2")
+
+
+def test_labels_ask_for_the_e4_folders_beside_pickles(generated: Path) -> None:
+    assert open_study(generated).name == "wesad"
+    assert open_study(generated, generated / "labels.csv").name == "e4"
+
+
+def test_the_inventory_has_every_subject_and_every_defect(generated: Path, tmp_path: Path) -> None:
+    for subject in ("S2", "S3"):
+        (tmp_path / subject).mkdir()
+        shutil.copy(generated / subject / f"{subject}.pkl", tmp_path / subject)
+    (tmp_path / "S3" / "S3.pkl").write_bytes(b"no pickle")
+    found = open_study(tmp_path).inventory()
+    (first, signals, seconds, shares), second = found.rows
+    assert (first, seconds) == ("S2", "600 s")
+    assert signals.splitlines()[0] == "wrist: ACC 32, BVP 64, EDA 4, TEMP 4"
+    assert shares.startswith("transient") and "stress" in shares
+    assert second == ("S3", UNREADABLE, "", "")
+    assert ["S3.pkl" in str(defect) for defect in found.defects] == [True]
 
 
 def test_a_missing_signal_lists_those_there_are() -> None:

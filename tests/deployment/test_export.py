@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,61 +12,66 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_esn.config import FEATURES, InputConfig, ReservoirConfig
-from tff_esn.datasets.splits import ClientSplit
 from tff_esn.deployment import export
-from tff_esn.deployment.export import CARD, MODEL, export_keras, export_tflite, load_model, open_tflite
-from tff_esn.deployment.keras_model import ModelCard, TrainedEsn, keras_model, model_card
+from tff_esn.deployment.export import CARD, MODEL, load_model, open_tflite, save_model
+from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.features.extraction import FEATURES
+from tff_esn.features.recipe import FEATURE_RECIPES
+from tff_esn.readout.model import ModelCard, TrainedESN
 from tff_esn.readout.readout import Readout
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.layer import Reservoir
 from tff_esn.reservoir.weights import draw_weights
 
-CLASSES = {1: ("not stressed", "stressed"), 3: ("a", "b", "c")}
+CLASSES = {1: ("not stressed", "stressed"), 2: ("not stressed", "stressed"), 3: ("a", "b", "c")}
 
 
-def random_model(inputs: int = 2, outputs: int = 1, linear: bool = False, **settings: Any) -> TrainedEsn:
+def random_card(inputs: int = 2, outputs: int = 1, recipe: str = "corrected", **settings: Any) -> ModelCard:
+    """The card of a model of so many features of a recording."""
+    made = FEATURE_RECIPES[recipe](columns=FEATURES[:inputs], **settings)
+    carried = made.reading == "carried"
+    steps = None if carried else made.steps
+    return ModelCard("central", FEATURES[:inputs], CLASSES[outputs], carried, steps, 0.5, ("S2", "S3"), made)
+
+
+def random_model(
+    inputs: int = 2, outputs: int = 1, linear: bool = False, card: ModelCard | None = None, **settings: Any
+) -> TrainedESN:
     config = {"units": 20, "leaking_rate": 0.3, "bias_scaling": 0.2, "spectral_radius": 0.9, **settings}
-    weights = draw_weights(ReservoirConfig(**config), inputs, seed=1)
+    weights = draw_weights(ESN(**config), inputs, seed=1)
     random = np.random.default_rng(2)
     kernel, bias = (random.normal(size=size).astype(np.float32) for size in ((weights.units, outputs), outputs))
+    readout = Readout(kernel, bias, "sigmoid" if outputs == 1 else "softmax")
     if linear:
-        return TrainedEsn(weights, Readout(kernel.astype(np.float64), bias.astype(np.float64), "linear"))
-    return TrainedEsn(weights, Readout(kernel, bias, "sigmoid" if outputs == 1 else "softmax"))
+        readout = Readout(kernel.astype(np.float64), bias.astype(np.float64), "linear")
+    return TrainedESN(weights, readout, card or random_card(inputs, outputs))
 
 
-def with_gain(trained: TrainedEsn) -> TrainedEsn:
+def with_gain(model: TrainedESN) -> TrainedESN:
     """As after intrinsic plasticity."""
-    gain = np.random.default_rng(3).uniform(0.5, 1.5, trained.weights.units).astype(np.float32)
-    return replace(trained, weights=replace(trained.weights, gain=gain))
+    gain = np.random.default_rng(3).uniform(0.5, 1.5, model.weights.units).astype(np.float32)
+    return replace(model, weights=replace(model.weights, gain=gain))
 
 
-def random_card(trained: TrainedEsn, reading: str = "window", **settings: Any) -> ModelCard:
-    chosen = {"preset": "corrected", "features": FEATURES[: trained.weights.inputs], "reading": reading, **settings}
-    return model_card(InputConfig(**chosen), CLASSES[len(trained.readout.bias)], 0.5, ("S2", "S3"))
-
-
-def write_run(folder: Path, trained: TrainedEsn, reading: str = "window", **settings: Any) -> tf.keras.Model:
-    """A run's model and card, as `tff-esn central` writes them."""
-    card = random_card(trained, reading, **settings)
-    model = keras_model(trained, card.steps if reading == "window" else None)
+def write_run(folder: Path, model: TrainedESN) -> Path:
+    """The folder of a run with its model."""
     folder.mkdir(parents=True)
     model.save(folder / MODEL)
-    (folder / CARD).write_text(json.dumps(card.to_json()))
-    return model
+    return folder
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two features, read in windows, with its exports."""
-    folder = tmp_path_factory.mktemp("model") / "run"
-    write_run(folder, random_model())
-    export_keras(folder, folder / "out.keras")
-    export_tflite(folder, folder / "out.tflite")
+    folder = write_run(tmp_path_factory.mktemp("model") / "run", random_model())
+    for name in ("out.keras", "out.tflite"):
+        save_model(load_model(folder), folder / name)
     return folder
 
 
-def equal_models(one: TrainedEsn, other: TrainedEsn) -> None:
+def equal_models(one: TrainedESN, other: TrainedESN) -> None:
+    assert one.card == other.card
     assert one.readout.activation == other.readout.activation
     for name in ("input_kernel", "recurrent_kernel", "bias", "gain"):
         np.testing.assert_array_equal(getattr(one.weights, name), getattr(other.weights, name))
@@ -76,7 +80,7 @@ def equal_models(one: TrainedEsn, other: TrainedEsn) -> None:
     assert one.weights.leaking_rate == pytest.approx(other.weights.leaking_rate, rel=1e-7)
 
 
-MODELS: dict[str, Callable[[], TrainedEsn]] = {
+MODELS: dict[str, Callable[[], TrainedESN]] = {
     "plain": random_model,
     "gain": lambda: with_gain(random_model()),
     "no leak, no bias": lambda: random_model(leaking_rate=1.0, bias_scaling=0.0),
@@ -86,35 +90,35 @@ MODELS: dict[str, Callable[[], TrainedEsn]] = {
     "three classes": lambda: random_model(outputs=3),
     "ridge": lambda: random_model(linear=True),
     "ridge, three classes": lambda: random_model(outputs=3, linear=True),
+    "ridge, an output for each of two classes": lambda: random_model(outputs=2, linear=True),
+    "state kept": lambda: random_model(card=random_card(reading="carried")),
+    "chunks of arrays": lambda: random_model(card=replace(random_card(), per_step=True, steps=7, recipe=None)),
+    "sequences of any length": lambda: random_model(card=replace(random_card(), steps=None, recipe=None)),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_exports_hold_the_model_and_its_card(name: str, tmp_path: Path) -> None:
-    trained = MODELS[name]()
-    card = random_card(trained, split=ClientSplit(("S2",), ("S3",), ("S4",)))
-    run = tmp_path / "run"
-    write_run(run, trained, split=card.inputs.split)
-    export_keras(run, tmp_path / "out.keras")
-    export_tflite(run, tmp_path / "out.tflite")
-    for source in (run, run / MODEL, tmp_path / "out.keras"):
-        loaded, found = load_model(source)
-        equal_models(loaded, trained)
-        assert found == card
+def test_files_hold_the_model_and_its_card(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    run = write_run(tmp_path / "run", model)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    keras_model(model).save(beside / MODEL)
+    (beside / CARD).write_text(json.dumps(model.card.to_json()))
+    for source in (run, run / MODEL, beside, beside / MODEL):
+        equal_models(load_model(source), model)
     # TensorFlow Lite's step has the gain in its kernels.
-    weights, gain = trained.weights, trained.weights.gain
+    weights, gain = model.weights, model.weights.gain
     kernels = {"input_kernel": weights.input_kernel * gain, "recurrent_kernel": weights.recurrent_kernel * gain}
     folded = replace(weights, **kernels, gain=np.ones_like(gain))
-    loaded, found = load_model(tmp_path / "out.tflite")
-    equal_models(loaded, replace(trained, weights=folded))
-    assert found == card
+    save_model(load_model(run), tmp_path / "out.tflite")
+    equal_models(load_model(str(tmp_path / "out.tflite")), replace(model, weights=folded))
 
 
-def test_keras_loads_an_exported_model(run: Path) -> None:
+def test_keras_loads_a_saved_model(run: Path) -> None:
     windows = np.random.default_rng(0).normal(size=(5, 20, 2)).astype(np.float32)
     loaded = tf.keras.models.load_model(run / "out.keras", safe_mode=True)
-    trained, card = load_model(run)
-    np.testing.assert_array_equal(loaded(windows), keras_model(trained, card.steps)(windows))
+    np.testing.assert_array_equal(loaded(windows), keras_model(load_model(run))(windows))
 
 
 def test_the_step_model_is_plain_tensorflow_lite(run: Path) -> None:
@@ -135,25 +139,22 @@ def test_the_step_model_is_plain_tensorflow_lite(run: Path) -> None:
 def test_the_same_model_makes_the_same_file_and_half_a_file_is_never_seen(
     run: Path, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write: Callable[[Path, Path], None] = {"keras": export_keras, "tflite": export_tflite}[suffix]
     out = tmp_path / f"out.{suffix}"
-    write(run, out)
+    save_model(load_model(run), out)
     assert out.read_bytes() == (run / f"out.{suffix}").read_bytes()
     out.write_bytes(b"before")
     monkeypatch.setattr(export, "_add_card", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        write(run, out)
+        save_model(load_model(run), out)
     assert out.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_wrong_ending_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"out: a name that ends in 'nothing'; expected '\.keras'"):
-        export_keras(run, tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"ends in '\.keras'; expected '\.tflite'"):
-        export_tflite(run, tmp_path / "out.keras")
-    with pytest.raises(DataError, match="a TensorFlow Lite model; expected a model of `tff-esn central`"):
-        export_keras(run / "out.tflite", tmp_path / "out.keras")
+def test_a_wrong_ending_is_refused(tmp_path: Path) -> None:
+    for name in ("out", "out.h5"):
+        with pytest.raises(ConfigError, match=rf"{name}: a name that ends in .*; expected '\.keras' or '\.tflite'"):
+            random_model().save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
 
 
 def rewritten(source: Path, target: Path, **replaced: bytes) -> Path:
@@ -162,6 +163,13 @@ def rewritten(source: Path, target: Path, **replaced: bytes) -> Path:
         for name in old.namelist():
             new.writestr(name, replaced.get(name.replace(".", "_"), old.read(name)))
     return target
+
+
+def without_card(run: Path, folder: Path) -> None:
+    """Writes a run's model alone."""
+    with zipfile.ZipFile(run / MODEL) as old, zipfile.ZipFile(folder / MODEL, "w") as new:
+        for name in set(old.namelist()) - {CARD}:
+            new.writestr(name, old.read(name))
 
 
 def refused(source: Path) -> str:
@@ -220,7 +228,7 @@ class Dense(tf.keras.layers.Dense):
     ],
 )
 def test_another_model_is_refused(build: Callable[[], tf.keras.Model], complaint: str, tmp_path: Path) -> None:
-    (tmp_path / CARD).write_text(json.dumps(random_card(random_model()).to_json()))
+    (tmp_path / CARD).write_text(json.dumps(random_card().to_json()))
     build().save(tmp_path / MODEL)
     assert complaint in refused(tmp_path)
 
@@ -248,16 +256,15 @@ def test_a_damaged_file_is_one_clear_line(run: Path, suffix: str, tmp_path: Path
         except (DataError, ConfigError):
             continue
         # What a zip archive says about times and systems does not matter.
-        equal_models(found[0], good[0])
-        assert found[1] == good[1]
+        equal_models(found, good)
 
 
 def test_missing_files_are_named(run: Path, tmp_path: Path) -> None:
-    assert "model.keras: No such file or directory; expected a model of `tff-esn central`" in refused(tmp_path)
-    assert "no such file or folder; expected a model" in refused(tmp_path / "nothing")
+    assert "model.keras: No such file or directory; expected a trained model" in refused(tmp_path)
+    assert "no such file or folder; expected a trained model" in refused(tmp_path / "nothing")
     assert "No such file" in refused(tmp_path / "nothing.tflite")
-    shutil.copy(run / MODEL, tmp_path / MODEL)
-    assert "model.json: No such file or directory; expected the card" in refused(tmp_path)
+    without_card(run, tmp_path)
+    assert "model.json: No such file or directory; expected the model's card" in refused(tmp_path)
     (tmp_path / "text.txt").write_text("text")
     assert "text.txt: no model; expected" in refused(tmp_path / "text.txt")
 
@@ -321,19 +328,22 @@ def test_weights_in_another_file_are_refused(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"colour": "red"}, "unknown key 'colour'; expected inputs, steps, classes, threshold, trained_on"),
-        ({"inputs": {"features": ["pEDA", "HR"], "colour": "red"}}, "inputs.colour = 'red'"),
-        ({"inputs": {"features": ["pEDA", "EEG"]}}, "inputs.features.1 = 'EEG'"),
-        ({"inputs": {"features": ["pEDA"]}}, "2 inputs; expected the 1 features of its card"),
-        ({"classes": ["a", "b", "c"]}, "1 output(s); expected an answer for the 3 classes of its card"),
-        ({"steps": 0}, "steps 0, threshold 0.5; expected"),
-        ({"threshold": "Infinity"}, "threshold inf; expected"),
-        ({"steps": None}, "steps = None"),
+        ({"colour": "red"}, "no setting 'colour'; expected one of algorithm, classes, features, per_step, recipe"),
+        ({"recipe": {"name": "corrected", "colour": "red"}}, "no setting 'colour'"),
+        ({"recipe": {"name": "corrected", "columns": ["EEG"]}}, "columns.0 = 'EEG'"),
+        ({"recipe": {"name": "correct"}}, "did you mean 'corrected'?"),
+        ({"recipe": {"columns": ["HR"]}}, "no name among columns; expected one of channels, corrected, thesis"),
+        ({"recipe": 3}, "recipe = 3"),
+        ({"features": ["pEDA"]}, "2 inputs; expected the 1 features of its card"),
+        ({"classes": ["a", "b", "c"]}, "1 output(s); expected those of the 3 classes of its card"),
+        ({"steps": 0}, "steps = 0"),
+        ({"threshold": "Infinity"}, "threshold inf; expected a finite one"),
+        ({"threshold": None}, "threshold = None"),
     ],
 )
 def test_a_wrong_card_is_refused(changes: dict[str, Any], complaint: str, run: Path, tmp_path: Path) -> None:
-    card = json.dumps({**json.loads((run / CARD).read_text()), **changes})
-    shutil.copy(run / MODEL, tmp_path / MODEL)
+    card = json.dumps({**random_card().to_json(), **changes})
+    without_card(run, tmp_path)
     (tmp_path / CARD).write_text(card)
     with pytest.raises((DataError, ConfigError)) as caught:
         load_model(tmp_path)
@@ -342,9 +352,15 @@ def test_a_wrong_card_is_refused(changes: dict[str, Any], complaint: str, run: P
     assert complaint in refused(inside)
 
 
+def test_two_outputs_of_a_softmax_are_refused(tmp_path: Path) -> None:
+    model = random_model(outputs=2)
+    model.save(tmp_path / "out.keras")
+    assert "2 output(s); expected those of the 2 classes" in refused(tmp_path / "out.keras")
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"3", b"\xff"])
 def test_a_card_that_is_none_is_refused(content: bytes, run: Path, tmp_path: Path) -> None:
-    shutil.copy(run / MODEL, tmp_path / MODEL)
+    without_card(run, tmp_path)
     (tmp_path / CARD).write_bytes(content)
     assert CARD in refused(tmp_path)
     assert CARD in refused(rewritten(run / "out.keras", tmp_path / "out.keras", model_json=content))
@@ -384,7 +400,7 @@ def test_a_foreign_step_is_refused(
     monkeypatch.chdir(tmp_path)
     content = converted(step, custom=step is writes_a_file)
     monkeypatch.setattr(export, "_converted", lambda _: content)
-    export_tflite(run, tmp_path / "out.tflite")
+    save_model(load_model(run), tmp_path / "out.tflite")
     assert complaint in refused(tmp_path / "out.tflite")
     assert not (tmp_path / "written").exists()
 
@@ -392,8 +408,8 @@ def test_a_foreign_step_is_refused(
 def test_a_step_that_is_not_what_its_weights_say_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained, _ = load_model(run)
-    weights, readout = trained.weights, trained.readout
+    model = load_model(run)
+    weights, readout = model.weights, model.readout
 
     def twice(features: tf.Tensor, state: tf.Tensor) -> dict[str, tf.Tensor]:
         drive = tf.matmul(features, weights.input_kernel) + tf.matmul(state, weights.recurrent_kernel)
@@ -402,7 +418,7 @@ def test_a_step_that_is_not_what_its_weights_say_is_refused(
 
     content = converted(twice)
     monkeypatch.setattr(export, "_converted", lambda _: content)
-    export_tflite(run, tmp_path / "out.tflite")
+    save_model(load_model(run), tmp_path / "out.tflite")
     assert "a state that is not a reservoir's with a readout" in refused(tmp_path / "out.tflite")
     bare = tmp_path / "bare.tflite"
     bare.write_bytes(content)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tff_esn.config import ChannelConfig
 from tff_esn.datasets.recording import Recording, Signal
 from tff_esn.datasets.study import open_study
 from tff_esn.datasets.tables import AFFECT
@@ -20,7 +19,7 @@ def recording(generated: Path) -> Recording:
 
 
 def test_chest_channels_in_the_papers_order(recording: Recording) -> None:
-    table = channel_table(recording, ChannelConfig())
+    table = channel_table(recording, "chest", 700.0)
     assert table.names == ("ACCx", "ACCy", "ACCz", "Resp", "EDA", "ECG", "EMG", "Temp")
     assert table.values.dtype == np.float32
     labelled = table.values[(table.codes >= 1) & (table.codes <= 4)]
@@ -34,7 +33,7 @@ def test_chest_channels_in_the_papers_order(recording: Recording) -> None:
 
 @pytest.mark.parametrize("rate", [4.0, 32.0, 64.0])
 def test_wrist_channels_on_a_common_rate(recording: Recording, rate: float) -> None:
-    table = channel_table(recording, ChannelConfig(device="wrist", rate=rate))
+    table = channel_table(recording, "wrist", rate)
     assert table.names == ("ACCx", "ACCy", "ACCz", "BVP", "EDA", "TEMP")
     assert len(table) == int(recording.codes.duration * rate)
     sequences = chunks(table, AFFECT, steps=int(rate))
@@ -59,7 +58,7 @@ def test_resampling_keeps_a_slow_wave_and_stops_a_fast_one() -> None:
 
 def test_a_recording_without_the_chest_says_so(wesad_like: Recording) -> None:
     with pytest.raises(DataError, match="expected a signal chest/ACC"):
-        channel_table(wesad_like, ChannelConfig())
+        channel_table(wesad_like, "chest", 700.0)
 
 
 @pytest.fixture

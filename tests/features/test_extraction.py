@@ -10,13 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from tff_esn.config import ExtractionConfig
 from tff_esn.datasets.recording import Recording, Signal
 from tff_esn.datasets.synthetic.physiology import generate_subject
 from tff_esn.datasets.tables import FeatureTable
 from tff_esn.errors import DataError
-from tff_esn.features.extraction import extract, find_beats, standardize, usable_intervals, windowed_sdsd
-from tff_esn.presets import CORRECTED, THESIS
+from tff_esn.features.extraction import (
+    ExtractionConfig,
+    extract,
+    find_beats,
+    standardize,
+    usable_intervals,
+    windowed_sdsd,
+)
 
 SHORT_THESIS = replace(THESIS.extraction, hrv_window=5.0)
 

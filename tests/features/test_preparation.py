@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tff_esn.config import ChannelConfig, HharConfig
 from tff_esn.datasets.recording import Recording, Signal
-from tff_esn.datasets.study import open_study
+from tff_esn.datasets.study import StudyFolder, open_study
 from tff_esn.datasets.synthetic.hhar import write_hhar
 from tff_esn.errors import DataError
+from tff_esn.features.channels import Channels
+from tff_esn.features.corrected import CorrectedFeatures
 from tff_esn.features.extraction import extract
-from tff_esn.features.preparation import BadSubjectsError, ChannelRecipe, FeatureRecipe, prepare, prepare_hhar
-from tff_esn.presets import CORRECTED
+from tff_esn.features.preparation import BadSubjectsError, prepare
 from tff_esn.store.cache import Cache
 
-RECIPE = FeatureRecipe(CORRECTED.extraction)
+RECIPE = CorrectedFeatures()
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_prepared_features_are_the_extracted_ones(generated: Path, cache: Cache,
     preparation = prepare(study, RECIPE, cache=cache, jobs=jobs)
     assert preparation.subjects == ("S2", "S3", "S4")
     assert preparation.cached == ()
-    expected = extract(study.read("S3"), CORRECTED.extraction)
+    expected = extract(study.read("S3"), RECIPE.extraction)
     loaded = preparation.load("S3")
     np.testing.assert_array_equal(loaded.table.values, expected.table.values)
     np.testing.assert_array_equal(loaded.table.codes, expected.table.codes)
@@ -61,7 +61,7 @@ def test_the_cache_knows_content_and_settings(study_folder: Path, cache: Cache) 
     assert prepare(study, RECIPE, cache=cache, jobs=1).cached == ("S2", "S3", "S4")
     shutil.copy(study_folder / "S3" / "S3.pkl", path)
     assert prepare(study, RECIPE, cache=cache, jobs=1).cached == ("S3", "S4")
-    other = ChannelRecipe(ChannelConfig(device="wrist", rate=4.0))
+    other = Channels(device="wrist", rate=4.0)
     assert prepare(study, other, cache=cache, jobs=1).cached == ()
 
 
@@ -97,12 +97,12 @@ def test_a_damaged_cache_entry_is_made_anew(generated: Path, cache: Cache) -> No
     study = open_study(generated)
     preparation = prepare(study, RECIPE, subjects=["S2"], cache=cache)
     before = preparation.load("S2").table.values
-    entry = cache.path("features", preparation.keys["S2"])
+    entry = cache.path("corrected", preparation.keys["S2"])
     content = bytearray(entry.read_bytes())
     content[len(content) // 2] ^= 0xFF
     entry.write_bytes(content)
     np.testing.assert_array_equal(preparation.load("S2").table.values, before)
-    assert cache.load("features", preparation.keys["S2"]) is not None
+    assert cache.load("corrected", preparation.keys["S2"]) is not None
 
 
 def test_unknown_subjects_are_refused(generated: Path, cache: Cache) -> None:
@@ -110,13 +110,15 @@ def test_unknown_subjects_are_refused(generated: Path, cache: Cache) -> None:
         prepare(open_study(generated), RECIPE, subjects=["S9"], cache=cache)
 
 
-class OwnStudy:
+class OwnStudy(StudyFolder):
     """A study of one's own: EDA and BVP in `.npz` files."""
 
     name = "own"
+    holds = "EDA and BVP (p1.npz, ...)"
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.subjects = root, ("p1",)
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return ("p1",)
 
     def files(self, subject: str) -> tuple[Path, ...]:
         return (self.root / f"{subject}.npz",)
@@ -133,15 +135,16 @@ def test_a_study_of_ones_own_is_prepared_as_the_others_are(generated: Path, tmp_
     eda, bvp = (recording.signal(f"wrist/{sensor}").values for sensor in ("EDA", "BVP"))
     np.savez(tmp_path / "p1.npz", eda=eda, bvp=bvp, codes=recording.codes.values)
     own = prepare(OwnStudy(tmp_path), RECIPE, cache=cache).load("p1")
-    np.testing.assert_array_equal(own.table.values, extract(recording, CORRECTED.extraction).table.values)
+    np.testing.assert_array_equal(own.table.values, extract(recording, RECIPE.extraction).table.values)
 
 
 def test_hhar_is_read_once(tmp_path: Path, cache: Cache) -> None:
     write_hhar(tmp_path / "hhar", users=2, seconds=3.0)
-    first = prepare_hhar(tmp_path / "hhar", HharConfig(rate=100.0), cache)
-    second = prepare_hhar(tmp_path / "hhar", HharConfig(rate=100.0), cache)
+    study, recipe = open_study(tmp_path / "hhar"), Channels(device="phones", rate=100.0)
+    first, second = prepare(study, recipe, cache=cache), prepare(study, recipe, cache=cache)
     assert first.cached == ()
     assert second.cached == second.subjects == ("a", "b")
+    assert prepare(study, recipe.replaced({"rate": 50.0}), cache=cache).cached == ()
     for user in ("a", "b"):
         np.testing.assert_array_equal(first.load(user).values, second.load(user).values)
         np.testing.assert_array_equal(first.load(user).breaks, second.load(user).breaks)

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tff_esn.config import WindowConfig
 from tff_esn.datasets.tables import ACTIVITY, AFFECT, STRESS, FeatureTable
 from tff_esn.errors import ConfigError
-from tff_esn.features.windows import chunks, normalized_windows
+from tff_esn.features.windows import WindowConfig, chunks, normalized_windows
 
 
 def table(subject: str, steps: int, seed: int = 0) -> FeatureTable:

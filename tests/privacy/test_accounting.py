@@ -10,7 +10,6 @@ import pytest
 from tests.readout.test_ridge import by_hand
 from tff_esn.closed_form.messages import Message, full_message
 from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics, ridge_statistics
-from tff_esn.config import ReservoirConfig
 from tff_esn.datasets.tables import AFFECT
 from tff_esn.errors import ConfigError
 from tff_esn.features.windows import Sequences
@@ -24,9 +23,10 @@ from tff_esn.privacy.accounting import (
 )
 from tff_esn.privacy.reconstruction import _objective, reconstruct, reconstruct_state, recovery_error
 from tff_esn.privacy.secure_aggregation import secure_sum
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import draw_weights
 
-WEIGHTS = draw_weights(ReservoirConfig(units=40, leaking_rate=0.5, bias_scaling=0.2, input_scaling=0.5), 6, seed=0)
+WEIGHTS = draw_weights(ESN(units=40, leaking_rate=0.5, bias_scaling=0.2, input_scaling=0.5), 6, seed=0)
 
 
 def client(n: int, steps: int, name: str = "S2", seed: int = 0) -> Sequences:
@@ -159,6 +159,6 @@ def test_promises_that_make_no_sense_are_refused() -> None:
         sensitivity(0.0, PrivacyBudget(1.0))
     with pytest.raises(ConfigError, match="a readout bias with differential privacy"):
         noisy(ridge_statistics(client(1, 1), AFFECT, WEIGHTS, bias=True), 1.0, 1, 0, "S2")
-    few = draw_weights(ReservoirConfig(units=3), 6, seed=0)
+    few = draw_weights(ESN(units=3), 6, seed=0)
     with pytest.raises(ConfigError, match="3 units of 6 inputs"):
         reconstruct(message(ridge_statistics(client(1, 1), AFFECT, few)), few)

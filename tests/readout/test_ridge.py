@@ -5,11 +5,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from tff_esn.closed_form.statistics import ridge_accuracy, ridge_statistics
-from tff_esn.config import ReservoirConfig
 from tff_esn.datasets.tables import AFFECT
 from tff_esn.errors import ConfigError
 from tff_esn.features.windows import Sequences
 from tff_esn.readout.ridge import CentredMoments
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
 
@@ -48,7 +48,7 @@ def by_hand(sequences: Sequences, weights: ReservoirWeights) -> tuple[np.ndarray
 def test_statistics_of_sequences_are_those_of_their_steps_and_add_up() -> None:
     random = np.random.default_rng(0)
     sequences = Sequences("S2", ("a", "b"), random.normal(size=(70, 6, 2)), random.integers(1, 5, 70))
-    weights = draw_weights(ReservoirConfig(units=8, leaking_rate=0.5), 2, seed=0)
+    weights = draw_weights(ESN(units=8, leaking_rate=0.5), 2, seed=0)
     states, labels = by_hand(sequences, weights)
     whole = ridge_statistics(sequences, AFFECT, weights)
     np.testing.assert_allclose(whole.b, states.T @ states, rtol=1e-4)
@@ -70,6 +70,6 @@ def test_statistics_of_sequences_are_those_of_their_steps_and_add_up() -> None:
 
 def test_a_singular_matrix_is_refused() -> None:
     sequences = Sequences("S2", ("a",), np.zeros((2, 3, 1)), np.array([1, 2]))
-    statistics = ridge_statistics(sequences, AFFECT, draw_weights(ReservoirConfig(units=4), 1, seed=0))
+    statistics = ridge_statistics(sequences, AFFECT, draw_weights(ESN(units=4), 1, seed=0))
     with pytest.raises(ConfigError, match="B is singular with lambda = 0"):
         statistics.solve(0.0)

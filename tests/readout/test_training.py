@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_esn.config import ReadoutConfig
 from tff_esn.errors import ConfigError
+from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.readout import initial_readout
 from tff_esn.readout.training import OPTIMIZERS, batches_of, fit_readout, run_epoch, started, with_ones
 
@@ -18,7 +18,7 @@ def data(classes: int, examples: int = 103) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("classes", "class_weight"), [(2, (12.0, 88.0)), (2, None), (4, None), (3, (1.0, 2.0, 3.0))])
 def test_the_compiled_loop_is_keras_fit(classes: int, class_weight: tuple[float, ...] | None) -> None:
     states, labels = data(classes)
-    config = ReadoutConfig(learning_rate=0.01, batch_size=20, epochs=3, class_weight=class_weight)
+    config = GradientTraining(learning_rate=0.01, batch_size=20, epochs=3, class_weight=class_weight)
     start = initial_readout(12, classes, seed=1)
     fitted = fit_readout(states, labels, classes, config, seed=1)
 
@@ -57,16 +57,16 @@ def test_several_steps_in_a_turn_of_the_loop_are_the_same_steps(examples: int, o
 
 def test_shuffled_is_another_order_from_the_seed() -> None:
     states, labels = data(2)
-    config = ReadoutConfig(order="shuffled", class_weight=None)
+    config = GradientTraining(order="shuffled", class_weight=None)
     first, again = (fit_readout(states, labels, 2, config, seed=1) for _ in range(2))
     np.testing.assert_array_equal(first.kernel, again.kernel)
-    ordered = fit_readout(states, labels, 2, ReadoutConfig(class_weight=None), seed=1)
+    ordered = fit_readout(states, labels, 2, GradientTraining(class_weight=None), seed=1)
     assert not np.allclose(first.kernel, ordered.kernel)
 
 
 def test_a_missing_class_or_weight_is_refused() -> None:
     states, labels = data(2)
     with pytest.raises(ConfigError, match="no training example of class 1; expected all 2 classes"):
-        fit_readout(states, np.zeros_like(labels), 2, ReadoutConfig(), seed=0)
+        fit_readout(states, np.zeros_like(labels), 2, GradientTraining(), seed=0)
     with pytest.raises(ConfigError, match="class_weight has 2 values; expected one for each of 4"):
-        fit_readout(states, labels, 4, ReadoutConfig(), seed=0)
+        fit_readout(states, labels, 4, GradientTraining(), seed=0)

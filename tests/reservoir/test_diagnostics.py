@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tff_esn.config import ReservoirConfig
 from tff_esn.errors import ConfigError
 from tff_esn.reservoir.diagnostics import (
     convergence,
@@ -16,6 +15,7 @@ from tff_esn.reservoir.diagnostics import (
     state_dimension,
     sufficient_condition,
 )
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
 
@@ -39,7 +39,7 @@ def delay_line(units: int, inputs: int = 1) -> ReservoirWeights:
 
 
 def drawn(inputs: int = 1, **settings: object) -> ReservoirWeights:
-    return draw_weights(ReservoirConfig(**settings), inputs, 0)  # type: ignore[arg-type]
+    return draw_weights(ESN(**settings), inputs, 0)  # type: ignore[arg-type]
 
 
 NOISE = np.random.default_rng(0).uniform(-1, 1, (2000, 1))
@@ -110,7 +110,7 @@ def test_the_conditions_by_hand() -> None:
 
 def test_the_sufficient_condition_is_the_stronger_one() -> None:
     for seed in range(10):
-        weights = draw_weights(ReservoirConfig(units=30, spectral_radius=0.4, leaking_rate=0.3), 1, seed)
+        weights = draw_weights(ESN(units=30, spectral_radius=0.4, leaking_rate=0.3), 1, seed)
         assert necessary_condition(weights).radius <= sufficient_condition(weights).lipschitz + 1e-6
 
 

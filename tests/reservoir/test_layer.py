@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_esn.config import ReservoirConfig
 from tff_esn.errors import ConfigError
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.layer import Reservoir, addons_layer, reservoir_layer, tfa, weights_of
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
-CONFIG = ReservoirConfig(
+CONFIG = ESN(
     units=30,
     spectral_radius=0.9,
     leaking_rate=0.4,
@@ -24,7 +24,7 @@ CONFIG = ReservoirConfig(
     bias_scaling=0.2,
     radius_of="leaky",
 )
-ADDONS = ReservoirConfig(kind="tfa", units=30, spectral_radius=0.9, leaking_rate=0.4, recurrent_connectivity=0.3)
+ADDONS = ESN(kind="tfa", units=30, spectral_radius=0.9, leaking_rate=0.4, recurrent_connectivity=0.3)
 INPUT = np.random.default_rng(0).normal(size=(5, 12, 3)).astype(np.float32)
 
 
@@ -145,7 +145,7 @@ def test_kind_tfa_is_the_layer_of_addons_with_the_weights_drawn() -> None:
 
 
 @pytest.mark.parametrize("config", [CONFIG, ADDONS], ids=["esn", "tfa"])
-def test_weights_are_the_same_inside_a_graph(config: ReservoirConfig) -> None:
+def test_weights_are_the_same_inside_a_graph(config: ESN) -> None:
     """As when TensorFlow Federated traces a model."""
     expected = draw_weights(config, 3, 4)
     with tf.Graph().as_default():

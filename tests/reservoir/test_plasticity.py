@@ -7,14 +7,14 @@ import pytest
 
 from tff_esn.closed_form.fedip import fedip
 from tff_esn.closed_form.messages import message_bytes
-from tff_esn.config import PlasticityConfig, ReservoirConfig
 from tff_esn.errors import ConfigError
-from tff_esn.reservoir.plasticity import activations, adapt, kl_divergence
+from tff_esn.reservoir.esn import ESN
+from tff_esn.reservoir.plasticity import Plasticity, activations, adapt, kl_divergence
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
 
 def reservoir(units: int = 5, inputs: int = 2) -> ReservoirWeights:
-    return draw_weights(ReservoirConfig(units=units, leaking_rate=0.7, bias_scaling=0.1), inputs, seed=0)
+    return draw_weights(ESN(units=units, leaking_rate=0.7, bias_scaling=0.1), inputs, seed=0)
 
 
 def noise(*shape: int) -> np.ndarray:
@@ -22,7 +22,7 @@ def noise(*shape: int) -> np.ndarray:
 
 
 def neuron_by_neuron(
-    sequences: np.ndarray, weights: ReservoirWeights, config: PlasticityConfig
+    sequences: np.ndarray, weights: ReservoirWeights, config: Plasticity
 ) -> tuple[np.ndarray, np.ndarray]:
     """One batch, every neuron and step for itself, in float64."""
     (n, steps, inputs), units = sequences.shape, weights.units
@@ -64,7 +64,7 @@ def neuron_by_neuron(
 @pytest.mark.parametrize("mu", [0.0, 0.2])
 def test_the_update_is_that_of_a_loop_over_neurons_and_steps(rule: str, mu: float) -> None:
     weights, sequences = reservoir(), noise(3, 6, 2)
-    config = PlasticityConfig(mu=mu, sigma=0.4, eta=0.02, epochs=1, batch_size=3, rule=rule)
+    config = Plasticity(mu=mu, sigma=0.4, eta=0.02, epochs=1, batch_size=3, rule=rule)
     gain, bias = neuron_by_neuron(sequences, weights, config)
     adapted = adapt(sequences, weights, config)
     np.testing.assert_allclose(adapted.gain, gain, rtol=2e-5)
@@ -74,7 +74,7 @@ def test_the_update_is_that_of_a_loop_over_neurons_and_steps(rule: str, mu: floa
 
 def test_batches_and_epochs_follow_one_another() -> None:
     weights, sequences = reservoir(), noise(4, 6, 2)
-    config = PlasticityConfig(sigma=0.4, epochs=2, batch_size=2)
+    config = Plasticity(sigma=0.4, epochs=2, batch_size=2)
     one = replace(config, epochs=1, batch_size=4)
     expected = weights
     for rows in (slice(0, 2), slice(2, 4)) * 2:
@@ -88,7 +88,7 @@ def test_batches_and_epochs_follow_one_another() -> None:
 @pytest.mark.parametrize(("rule", "eta"), [("schrauwen", 3e-4), ("normalized", 0.05)])
 def test_the_divergence_from_the_gaussian_falls_over_epochs(rule: str, eta: float) -> None:
     weights, sequences = reservoir(20), noise(60, 40, 2)
-    config = PlasticityConfig(sigma=0.2, eta=eta, epochs=1, batch_size=20, rule=rule)
+    config = Plasticity(sigma=0.2, eta=eta, epochs=1, batch_size=20, rule=rule)
     divergences = [kl_divergence(activations(sequences, weights), 0.0, 0.2)]
     for _ in range(8):
         weights = adapt(sequences, weights, config)
@@ -105,7 +105,7 @@ def test_the_divergence_of_a_gaussian_from_itself_is_nothing() -> None:
 
 
 def test_fedip_averages_by_number_of_sequences() -> None:
-    weights, config = reservoir(), PlasticityConfig(sigma=0.4, epochs=2, rounds=1)
+    weights, config = reservoir(), Plasticity(sigma=0.4, epochs=2, rounds=1)
     data = {"S2": noise(3, 6, 2), "S3": -noise(9, 6, 2), "S4": noise(0, 6, 2)}
     seen = []
     found = fedip(data, weights, config, lambda number, adapted: seen.append((number, adapted)))
@@ -121,10 +121,10 @@ def test_fedip_averages_by_number_of_sequences() -> None:
 
 
 def test_what_diverges_or_has_nothing_to_adapt_to_is_refused() -> None:
-    config = PlasticityConfig(sigma=0.005, eta=1e30, rule="schrauwen")
+    config = Plasticity(sigma=0.005, eta=1e30, rule="schrauwen")
     with pytest.raises(ConfigError, match=r"diverged with eta = 1e\+30 and sigma = 0.005"):
         adapt(noise(3, 60, 2), reservoir(), config)
     with pytest.raises(ConfigError, match="no client has sequences"):
-        fedip({"S2": noise(0, 6, 2)}, reservoir(), PlasticityConfig())
+        fedip({"S2": noise(0, 6, 2)}, reservoir(), Plasticity())
     with pytest.raises(ConfigError, match="rule = preset where no preset is"):
-        fedip({"S2": noise(2, 6, 2)}, reservoir(), PlasticityConfig(rule="preset"))
+        fedip({"S2": noise(2, 6, 2)}, reservoir(), Plasticity(rule="preset"))

@@ -11,15 +11,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_info
 
 from tests.reservoir.test_layer import by_the_equation
-from tff_esn.config import ReservoirConfig
 from tff_esn.errors import ConfigError
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.layer import Reservoir, tfa, weights_of
 from tff_esn.reservoir.states import carried_states, last_states
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
 
 def reservoir(units: int = 20, inputs: int = 3, leaking_rate: float = 0.5, seed: int = 0) -> ReservoirWeights:
-    config = ReservoirConfig(units=units, leaking_rate=leaking_rate, spectral_radius=0.8, bias_scaling=0.3)
+    config = ESN(units=units, leaking_rate=leaking_rate, spectral_radius=0.8, bias_scaling=0.3)
     weights = draw_weights(config, inputs, seed)
     gain = np.random.default_rng(seed).uniform(0.5, 1.5, units).astype(np.float32)
     return replace(weights, gain=gain)

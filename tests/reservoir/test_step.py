@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_esn.config import ReservoirConfig
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.step import Step, step, tf_step
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
@@ -49,7 +49,7 @@ def test_another_activation_takes_the_place_of_tanh() -> None:
 
 def test_both_backends_agree_and_keep_float32() -> None:
     random = np.random.default_rng(0)
-    weights = draw_weights(ReservoirConfig(units=30, leaking_rate=0.3, bias_scaling=0.2), 4, seed=0)
+    weights = draw_weights(ESN(units=30, leaking_rate=0.3, bias_scaling=0.2), 4, seed=0)
     weights = replace(weights, gain=random.uniform(0.5, 1.5, 30).astype(np.float32))
     state, inputs = (random.uniform(-1, 1, (7, size)).astype(np.float32) for size in (30, 4))
     for found, expected in zip(tf_step(state, inputs, weights), step(state, inputs, weights)):

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
-from tff_esn.config import ReservoirConfig, from_mapping
 from tff_esn.errors import ConfigError
+from tff_esn.parameters import from_mapping
 from tff_esn.reservoir import weights as module
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights, spectral_radius
 
 
 def drawn(inputs: int = 3, seed: int = 0, **settings: object) -> ReservoirWeights:
-    return draw_weights(from_mapping(ReservoirConfig, settings, "test"), inputs, seed)
+    return draw_weights(from_mapping(ESN, settings, "test"), inputs, seed)
 
 
 def largest_eigenvalue(matrix: np.ndarray) -> float:

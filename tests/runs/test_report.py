@@ -98,6 +98,7 @@ def report(work: Path) -> Path:
     assert result.returncode == 0, result.stderr
     assert "small: 9 of 9 parts to run, about" in result.stderr
     assert "not the study's numbers" in result.stdout
+    assert "=: as printed. ≈: within 2 standard deviations. ▲, ▼: above or below them.\n" in result.stdout
     return work / "out"
 
 

@@ -4,7 +4,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -15,8 +15,8 @@ import typer
 from tff_esn.cli.runs import Runs
 
 if TYPE_CHECKING:
-    from tff_esn.deployment.keras_model import ModelCard
     from tff_esn.deployment.predict import Predictor
+    from tff_esn.readout.model import TrainedESN
 
 STREAM = "-"
 _INTERRUPTED = 130
@@ -36,7 +36,7 @@ def export(
     ] = None,
     runs: Runs = None,
 ) -> None:
-    """Write a run's model as one file, for elsewhere.
+    """Write a run's model as one file.
 
     The file holds the model's card too: its features, its window, its threshold.
 
@@ -44,12 +44,15 @@ def export(
     state (1, units), outputs probability and state, in float32, of built-in
     operations only. A sequence begins with a state of zeros.
     """
-    from tff_esn.deployment.export import export_keras, export_tflite
+    from tff_esn.deployment.export import load_model, save_model
+    from tff_esn.errors import ConfigError
 
     source = _model_path(run, runs)
     name = source.stem if source.is_file() else source.resolve().name
     target = out or Path(f"{name}.{format_}")
-    {"keras": export_keras, "tflite": export_tflite}[format_](source, target)
+    if target.suffix != f".{format_}":
+        raise ConfigError(f"{target}: a name that ends in {target.suffix!r}; expected '.{format_}'")
+    save_model(load_model(source), target)
     print(f"{format_} model written to {target} ({target.stat().st_size:,} bytes)")
 
 
@@ -77,15 +80,15 @@ def predict(
     json_: Annotated[bool, typer.Option("--json", help="One JSON object a line, all digits.")] = False,
     runs: Runs = None,
 ) -> None:
-    """Print a model's answer at each step of a recording or a stream.
+    """Print a model's prediction at each step of a recording or a stream.
 
-    A recording's features are extracted and standardised on its baseline as for
-    training. The lines are time_seconds,probability,answer.
+    A recording's features are made as for training: standardised on its baseline,
+    or raw channels. The lines are time_seconds,probability,answer.
 
     With - as INPUT each line of standard input has the model's inputs, already
     standardised and normalised, separated by commas or spaces. A line
     step,probability,answer follows at once, and a header after a header. A model
-    that reads windows leaves its answers empty until the first window is full.
+    of windows leaves its predictions empty until the first window is full.
     """
     from threadpoolctl import threadpool_limits
 
@@ -99,13 +102,13 @@ def predict(
             f"{names} with a stream, whose lines are a model's inputs already; expected it with a recording"
         )
     with _ending_quietly():
-        predictor, card = open_predictor(_model_path(model, runs))
+        predictor = open_predictor(_model_path(model, runs))
         # A step's product is too small for threads: they would wait for each other.
         with threadpool_limits(1):
             if source == STREAM:
-                _answer_stream(predictor, card, json_)
+                _predict_stream(predictor, json_)
             else:
-                _answer_recording(predictor, card, Path(source), subject, labels, baseline, json_)
+                _predict_recording(predictor, Path(source), subject, labels, baseline, json_)
 
 
 def _model_path(which: str, runs: Optional[Path]) -> Path:
@@ -130,61 +133,60 @@ def _ending_quietly() -> Iterator[None]:
 
 
 class _Lines:
-    """Answers as lines of CSV or JSON.
+    """Predictions as lines of CSV or JSON.
 
     Args:
-        card: The model's card.
+        model: The model.
         moment: Name of the first column.
         as_json: JSON rather than CSV.
     """
 
-    def __init__(self, card: "ModelCard", moment: str, as_json: bool) -> None:
+    def __init__(self, model: "TrainedESN", moment: str, as_json: bool) -> None:
         import json
 
-        self._card, self._json = card, json.dumps if as_json else None
+        self._model, self._json = model, json.dumps if as_json else None
         self._columns = (moment, "probability", "answer")
-        self._classes = [_csv_cell(name) for name in card.classes]
+        self._classes = model.classes if as_json else [_csv_cell(name) for name in model.classes]
 
     def header(self) -> str:
         """The names of the columns; nothing before JSON."""
         return "" if self._json else ",".join(self._columns) + "\n"
 
-    def line(self, moment: Any, answer: Any) -> str:
-        """One answer."""
-        if answer.ndim:
-            chosen, probability = int(answer.argmax()), float(answer.max())
-        else:
-            # Above the threshold, not at it, as in the scores.
-            chosen, probability = int(answer > self._card.threshold), float(answer)
-        known = not isnan(probability)  # NaN until a window is full
-        if self._json:
-            facts = (moment, probability, self._card.classes[chosen]) if known else (moment, None, None)
-            return self._json(dict(zip(self._columns, facts))) + "\n"
-        return f"{moment},{probability:.6f},{self._classes[chosen]}\n" if known else f"{moment},,\n"
+    def lines(self, moments: Sequence[Any], scores: Any) -> Iterator[str]:
+        """A line for each score: the probability is that of class 1 of two, of the predicted class of more."""
+        predicted, probabilities = self._model.predicted(scores), self._model.probabilities(scores)
+        shown = probabilities[:, 1] if scores.ndim == 1 else probabilities.max(axis=1)
+        for moment, number, probability in zip(moments, predicted.tolist(), shown.tolist()):
+            known = not isnan(probability)  # NaN until a window is full
+            if self._json:
+                facts = (moment, probability, self._classes[number]) if known else (moment, None, None)
+                yield self._json(dict(zip(self._columns, facts))) + "\n"
+            else:
+                yield f"{moment},{probability:.6f},{self._classes[number]}\n" if known else f"{moment},,\n"
 
 
 def _csv_cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
 
 
-def _answer_stream(predictor: "Predictor", card: "ModelCard", as_json: bool) -> None:
+def _predict_stream(predictor: "Predictor", as_json: bool) -> None:
     from functools import partial
 
     from tff_esn.deployment.predict import stream_inputs
 
-    lines, step = _Lines(card, "step", as_json), 0
-    for features in stream_inputs(iter(partial(sys.stdin.buffer.readline, _LINE_BYTES), b""), card.inputs.features):
+    model, step = predictor.model, 0
+    lines = _Lines(model, "step", as_json)
+    for features in stream_inputs(iter(partial(sys.stdin.buffer.readline, _LINE_BYTES), b""), model.card.features):
         if features is None:
             sys.stdout.write(lines.header())
         else:
             step += 1
-            sys.stdout.write(lines.line(step, predictor.step(features)))
+            sys.stdout.writelines(lines.lines([step], predictor.run(features[None])))
         sys.stdout.flush()
 
 
-def _answer_recording(
+def _predict_recording(
     predictor: "Predictor",
-    card: "ModelCard",
     source: Path,
     subject: Optional[str],
     labels: Optional[Path],
@@ -193,21 +195,14 @@ def _answer_recording(
 ) -> None:
     from tff_esn.console import console
     from tff_esn.deployment.predict import predict_recording, read_recording, recording_inputs
-    from tff_esn.presets import PRESETS
 
-    interval = None if baseline is None else _interval(baseline)
-    inputs = recording_inputs(read_recording(source, subject, labels), card, interval)
-    if card.inputs.reading == "window" and PRESETS[card.inputs.preset].windows.scope == "study":
-        console.print(
-            f"Preset {card.inputs.preset} normalises by statistics that run through a study; "
-            "here they start with this recording.",
-            highlight=False,
-            soft_wrap=True,
-        )
-    lines = _Lines(card, "time_seconds", as_json)
+    model, interval = predictor.model, None if baseline is None else _interval(baseline)
+    inputs = recording_inputs(read_recording(source, subject, labels), model.card, interval)
+    if inputs.note is not None:
+        console.print(inputs.note, highlight=False, soft_wrap=True)
+    lines = _Lines(model, "time_seconds", as_json)
     sys.stdout.write(lines.header())
-    answers = predict_recording(predictor, card, inputs)
-    sys.stdout.writelines(map(lines.line, inputs.times.round(3).tolist(), answers))
+    sys.stdout.writelines(lines.lines(inputs.times.round(3).tolist(), predict_recording(predictor, inputs)))
     sys.stdout.flush()
 
 

@@ -171,7 +171,7 @@ def _e4_folders(root: Path) -> Mapping[str, Path]:
     folders = {}
     for folder in sorted(root.iterdir()):
         for candidate in (folder, *sorted(folder.glob("*/"))):
-            if (candidate / "EDA.csv").is_file():
+            if E4Study.is_subject(candidate):
                 folders[folder.name] = candidate
                 break
     return folders
@@ -191,6 +191,11 @@ class E4Study(StudyFolder):
             return None
         study = cls(root, labels or root / "labels.csv")
         return study if study.subjects else None
+
+    @classmethod
+    def is_subject(cls, folder: Path) -> bool:
+        """A single E4 folder."""
+        return (folder / "EDA.csv").is_file()
 
     @property
     def subjects(self) -> tuple[str, ...]:

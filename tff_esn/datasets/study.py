@@ -68,6 +68,11 @@ class StudyFolder:
     def recognize(cls, root: Path, labels: Path | None) -> StudyFolder | None:
         """The study in a folder, if it is of this kind."""
 
+    @classmethod
+    def is_subject(cls, folder: Path) -> bool:
+        """Whether a folder is that of a single subject, which people take for the study's."""
+        return False
+
     @property
     @abstractmethod
     def subjects(self) -> tuple[str, ...]:
@@ -113,17 +118,16 @@ def open_study(root: Path, labels: Path | None = None) -> StudyFolder:
         root: The study's folder.
         labels: CSV of labelled intervals; asks for a kind that has one, even beside WESAD's pickles.
     """
-    holds = "; ".join(kind.holds for kind in STUDIES.items().values())
+    kinds = STUDIES.items().values()
+    holds = "; ".join(kind.holds for kind in kinds)
     if not root.is_dir():
         raise DataError(root, "no such folder", f"a study: {holds}")
-    kinds = STUDIES.items().values()
+    if any(kind.is_subject(root.resolve()) for kind in kinds):
+        raise DataError(root, "a subject's folder, not a study's", f"the study: {root.resolve().parent}")
     found = next((study for kind in kinds if (study := kind.recognize(root, labels)) is not None), None)
-    if found is not None:
-        return found
-    above = root.resolve().parent
-    if any(kind.recognize(above, labels) is not None for kind in kinds):
-        raise DataError(root, "a subject's folder, not a study's", f"the study: {above}")
-    raise DataError(root, "no recording", f"a study: {holds}")
+    if found is None:
+        raise DataError(root, "no recording", f"a study: {holds}")
+    return found
 
 
 def chosen_subjects(study: StudyFolder, subjects: Sequence[str] | None) -> tuple[str, ...]:

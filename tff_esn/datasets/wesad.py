@@ -146,8 +146,8 @@ class WesadStudy(StudyFolder):
         found = [folder.name for folder in self.root.iterdir() if self.is_subject(folder)]
         return tuple(sorted(found, key=lambda subject: (len(subject), subject)))
 
-    @staticmethod
-    def is_subject(folder: Path) -> bool:
+    @classmethod
+    def is_subject(cls, folder: Path) -> bool:
         """Whether a folder looks like a subject of the release."""
         return (folder / f"{folder.name}.pkl").is_file()
 

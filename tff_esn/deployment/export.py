@@ -1,9 +1,9 @@
 """Trained models as files for others to run: Keras's own format and TensorFlow Lite's.
 
-A run's folder has `model.keras` and, beside it, the model's card, `model.json`. An exported
-model is a single file with the card inside it, as the member `model.json` of a zip archive: a
+A model is a single file with its card inside, as the member `model.json` of a zip archive: a
 `.keras` is such an archive, and a `.tflite` has one at its end, where TensorFlow Lite keeps the
-files that belong to a model. Other readers of either format see no difference.
+files that belong to a model. Other readers of either format see no difference. A run's folder has
+`model.keras`, with the card inside or beside it.
 
 Nothing in a file is run to read it. Of a `.keras` its description and its arrays are read, without
 Keras; a `.tflite` is refused unless it consists of the few operations an export has.
@@ -14,20 +14,24 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.config import ReservoirConfig, from_mapping
-from tff_esn.deployment.keras_model import ModelCard, TrainedEsn
+from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError, DataError, TffEsnError
+from tff_esn.parameters import from_mapping
+from tff_esn.readout.model import ModelCard, TrainedESN
 from tff_esn.readout.readout import Activation, Readout, output_layer
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.states import carried_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.files import atomic_write
@@ -39,10 +43,10 @@ OPERATIONS = {"FULLY_CONNECTED", "ADD", "MUL", "TANH", "LOGISTIC", "SOFTMAX"}
 SIGNATURE = {"inputs": ["features", "state"], "outputs": ["probability", "state"]}
 
 _ACTIVATIONS: dict[str, Activation] = {"LOGISTIC": "sigmoid", "SOFTMAX": "softmax"}
-_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
-_MEMBERS = ("metadata.json", _CONFIG, _WEIGHTS)
+_METADATA, _CONFIG, _WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
+_MEMBERS = (_METADATA, _CONFIG, _WEIGHTS)
 _EXPECTED = {
-    KERAS: "a model of `tff-esn central` or `federate`: a run's folder, or what `tff-esn export` writes",
+    KERAS: "a trained model: the folder of its run, or what `tff-esn export` writes",
     TFLITE: "a step model that `tff-esn export --format tflite` writes",
 }
 _LAYERS = [("InputLayer", None), ("Reservoir", "tff_esn>Reservoir"), ("Dense", None)]
@@ -90,11 +94,11 @@ class _KerasFile:
             with _reading(self.path, f"a card, {CARD}, in it"):
                 return _parsed_card(f"{self.path}: {CARD}", self.members[CARD])
         beside = self.path.with_name(CARD)
-        with _reading(beside, "the card that `tff-esn central` writes beside its model"):
+        with _reading(beside, "the model's card, in the model's file or beside it"):
             return _parsed_card(str(beside), beside.read_bytes())
 
-    def trained(self) -> TrainedEsn:
-        """The weights, after checks that there is nothing to the model but them."""
+    def model(self) -> TrainedESN:
+        """The model, after checks that there is nothing to it but its weights."""
         path = self.path
         with _reading(path, _EXPECTED[KERAS]):
             description = json.loads(self.members[_CONFIG])
@@ -105,8 +109,9 @@ class _KerasFile:
             shape, reservoir, readout = (entry["config"] for entry in entries)
             _require(path, "reservoir", reservoir, _RESERVOIR_SETTINGS)
             _require(path, "readout", readout, _READOUT_SETTINGS)
-            settings = {field.name: reservoir[field.name] for field in fields(ReservoirConfig)}
-            config = from_mapping(ReservoirConfig, settings, str(path))
+            # A layer of given weights has no seed.
+            settings = {field.name: reservoir[field.name] for field in fields(ESN) if field.name != "seed"}
+            config = from_mapping(ESN, settings, str(path))
             inputs, units, outputs = shape["batch_input_shape"][-1], config.units, readout["units"]
             shapes = {
                 "reservoir/cell/vars/0": (inputs, units),
@@ -122,73 +127,59 @@ class _KerasFile:
             # As they were trained: by gradients in float32, or solved in float64.
             dtype = np.float64 if readout["activation"] == "linear" else np.float32
             dense = Readout(readout_kernel.astype(dtype), readout_bias.astype(dtype), readout["activation"])
-            return TrainedEsn(weights, dense)
+        return _checked(path, TrainedESN(weights, dense, self.card()))
 
 
-def load_model(source: Path) -> tuple[TrainedEsn, ModelCard]:
-    """Reads a model from a run's folder or from an exported file, without running anything in it.
+def load_model(source: str | PathLike[str]) -> TrainedESN:
+    """Reads a model from a run's folder or from a file, without running anything in it.
 
     Args:
-        source: A run's folder, a `.keras` file (with its card inside, or beside it as in a run's
-            folder) or an exported `.tflite` file.
+        source: A run's folder, a `.keras` file (with its card inside or beside it) or a `.tflite` file.
 
     Raises:
         DataError: The file is missing, damaged or not such a model.
         ConfigError: The card has a wrong or unknown key.
     """
-    if source.suffix == TFLITE:
-        interpreter, card = open_tflite(source)
-        return _tflite_weights(interpreter), card
-    if source.suffix != KERAS and not source.is_dir():
-        raise DataError(source, "no model" if source.exists() else "no such file or folder", _EXPECTED[KERAS])
-    file = _KerasFile.read(source)
-    card, trained = file.card(), file.trained()
-    _check_card(file.path, card, trained)
-    return trained, card
+    path = Path(source)
+    if path.suffix == TFLITE:
+        return open_tflite(path)[1]
+    if path.suffix != KERAS and not path.is_dir():
+        raise DataError(path, "no model" if path.exists() else "no such file or folder", _EXPECTED[KERAS])
+    return _KerasFile.read(path).model()
 
 
-def export_keras(source: Path, out: Path) -> None:
-    """Writes a run's model, as it is, with its card inside.
+def save_model(model: TrainedESN, path: Path) -> None:
+    """Writes a model as one file with its card inside, whole or not at all.
 
-    Args:
-        source: A run's folder or a `.keras` file.
-        out: A name that ends in `.keras`.
-    """
-    _check_name(out, KERAS)
-    if source.suffix == TFLITE:
-        raise DataError(source, "a TensorFlow Lite model", _EXPECTED[KERAS])
-    _, card = load_model(source)
-    members = _KerasFile.read(source).members
-    with atomic_write(out) as file, zipfile.ZipFile(file, "w") as archive:
-        for name in _MEMBERS:
-            archive.writestr(zipfile.ZipInfo(name), members[name])
-        _add_card(archive, card)
-
-
-def export_tflite(source: Path, out: Path) -> None:
-    """Writes one step of a model for TensorFlow Lite, with its card inside.
-
-    The step has inputs `features` `(1, n)` and `state` `(1, units)` and outputs `probability`
-    `(1, outputs)` and `state`, in float32, made of built-in operations only. A sequence begins with a
-    state of zeros; who runs the step hands each state to the next.
+    A `.keras` holds the whole model: `(batch, steps, features)` to the outputs at the last step. A `.tflite` holds one
+    step, with inputs `features` `(1, n)` and `state` `(1, units)` and outputs `probability` `(1, outputs)` and `state`,
+    in float32, made of built-in operations only. A sequence begins with a state of zeros; who runs the step hands each
+    state to the next. Outputs of a readout solved by ridge regression are as `TrainedESN.decision_scores` takes them.
 
     Args:
-        source: What `load_model` reads.
-        out: A name that ends in `.tflite`.
+        model: The model.
+        path: A name that ends in `.keras` or `.tflite`.
     """
-    _check_name(out, TFLITE)
-    trained, card = load_model(source)
-    model = _converted(trained)
-    with atomic_write(out) as file:
-        file.write(model)
+    if path.suffix not in (KERAS, TFLITE):
+        raise ConfigError(f"{path}: a name that ends in {path.suffix!r}; expected {KERAS!r} or {TFLITE!r}")
+    if path.suffix == KERAS:
+        members = _keras_members(model)
+        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+            _add_card(archive, model.card)
+        return
+    step = _converted(model)
+    with atomic_write(path) as file:
+        file.write(step)
         with zipfile.ZipFile(file, "w") as archive:
-            _add_card(archive, card)
+            _add_card(archive, model.card)
             # The archive's checksum is of the card alone.
-            archive.comment = hashlib.sha256(model).hexdigest().encode()
+            archive.comment = hashlib.sha256(step).hexdigest().encode()
 
 
-def open_tflite(path: Path) -> tuple[Any, ModelCard]:
-    """An interpreter of an exported step, on one thread, and the model's card.
+def open_tflite(path: Path) -> tuple[Any, TrainedESN]:
+    """An interpreter of a saved step, on one thread, and the model.
 
     Raises:
         DataError: The file is missing, damaged or not such a model.
@@ -196,13 +187,12 @@ def open_tflite(path: Path) -> tuple[Any, ModelCard]:
     """
     with _reading(path, _EXPECTED[TFLITE]):
         content = path.read_bytes()
-        model, card_text = _split_tflite(path, content)
+        step, card_text = _split_tflite(path, content)
         card = _parsed_card(f"{path}: {CARD}", card_text)
-        interpreter = _interpreter(path, model)
-        trained = _tflite_weights(interpreter)
-        _check_step(path, interpreter, trained)
-    _check_card(path, card, trained)
-    return interpreter, card
+        interpreter = _interpreter(path, step)
+        model = TrainedESN(*_tflite_weights(interpreter), card)
+        _check_step(path, interpreter, model)
+    return interpreter, _checked(path, model)
 
 
 @contextmanager
@@ -220,13 +210,19 @@ def _reading(path: Path, expected: str) -> Iterator[None]:
         raise DataError(path, f"cannot be read ({reason})", expected) from None
 
 
-def _check_name(out: Path, suffix: str) -> None:
-    if out.suffix != suffix:
-        raise ConfigError(f"{out}: a name that ends in {out.suffix or 'nothing'!r}; expected {suffix!r}")
+def _keras_members(model: TrainedESN) -> dict[str, bytes]:
+    """The members of the archive that Keras saves, by name."""
+    with tempfile.TemporaryDirectory() as scratch:
+        keras_model(model).save(Path(scratch) / MODEL)
+        with zipfile.ZipFile(Path(scratch) / MODEL) as archive:
+            members = {name: archive.read(name) for name in _MEMBERS}
+    # Without the time: the same model makes the same file.
+    metadata = json.loads(members[_METADATA])
+    del metadata["date_saved"]
+    return {**members, _METADATA: json.dumps(metadata).encode()}
 
 
 def _add_card(archive: zipfile.ZipFile, card: ModelCard) -> None:
-    # Members without a time: the same model makes the same file.
     archive.writestr(zipfile.ZipInfo(CARD), json.dumps(card.to_json(), indent=1))
 
 
@@ -234,22 +230,24 @@ def _parsed_card(source: str, text: bytes) -> ModelCard:
     values = json.loads(text)
     if not isinstance(values, dict):
         raise ConfigError(f"{source}: a {type(values).__name__}; expected a model's card")
-    known = [field.name for field in fields(ModelCard)]
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"{source}: unknown key {key!r}; expected {', '.join(known)}")
-    return from_mapping(ModelCard, values, source)
+    try:
+        return from_mapping(ModelCard, values, source)
+    except ConfigError as error:  # A recipe's error does not know the file.
+        raise error if str(error).startswith(source) else ConfigError(f"{source}: {error}") from None
 
 
-def _check_card(path: Path, card: ModelCard, trained: TrainedEsn) -> None:
-    outputs = trained.readout.kernel.shape[1]
-    features, classes = len(card.inputs.features), len(card.classes)
-    if features != trained.weights.inputs:
-        raise DataError(path, f"{trained.weights.inputs} inputs", f"the {features} features of its card")
-    if output_layer(classes)[0] != outputs:
-        raise DataError(path, f"{outputs} output(s)", f"an answer for the {classes} classes of its card")
-    if card.steps < 1 or not np.isfinite(card.threshold):
-        raise DataError(path, f"steps {card.steps}, threshold {card.threshold}", "a card with numbers to use")
+def _checked(path: Path, model: TrainedESN) -> TrainedESN:
+    """The model, after a check that its card fits."""
+    card, readout = model.card, model.readout
+    outputs, classes = len(readout.bias), len(card.classes)
+    if len(card.features) != model.weights.inputs:
+        raise DataError(path, f"{model.weights.inputs} inputs", f"the {len(card.features)} features of its card")
+    # Closed forms have an output for each of two classes too.
+    if outputs != output_layer(classes)[0] and (readout.activation, outputs) != ("linear", classes):
+        raise DataError(path, f"{outputs} output(s)", f"those of the {classes} classes of its card")
+    if not np.isfinite(card.threshold):
+        raise DataError(path, f"threshold {card.threshold}", "a finite one")
+    return model
 
 
 def _described(kind: str, layers: list[tuple[str, str | None]]) -> str:
@@ -288,10 +286,10 @@ def _arrays(path: Path, content: bytes, shapes: Mapping[str, tuple[int, ...]]) -
     return arrays
 
 
-def _converted(trained: TrainedEsn) -> bytes:
+def _converted(model: TrainedESN) -> bytes:
     import tensorflow as tf
 
-    weights, readout = trained.weights, trained.readout
+    weights, readout = model.weights, model.readout
     # The gain goes into the kernels: g (W_in u + W x) = (g W_in) u + (g W) x.
     input_kernel, recurrent_kernel = weights.input_kernel * weights.gain, weights.recurrent_kernel * weights.gain
     kernel, bias = readout.kernel.astype(np.float32), readout.bias.astype(np.float32)
@@ -301,8 +299,8 @@ def _converted(trained: TrainedEsn) -> bytes:
         drive = tf.matmul(features, input_kernel) + weights.bias + tf.matmul(state, recurrent_kernel)
         active = tf.tanh(drive)
         following = active if rate == 1 else (1 - rate) * state + rate * active
-        answer = tf.keras.activations.get(readout.activation)(tf.matmul(following, kernel) + bias)
-        return {"probability": answer, "state": following}
+        output = tf.keras.activations.get(readout.activation)(tf.matmul(following, kernel) + bias)
+        return {"probability": output, "state": following}
 
     module = tf.Module()
     shapes = {"features": weights.inputs, "state": weights.units}
@@ -347,7 +345,7 @@ def _interpreter(path: Path, model: bytes) -> Any:
     return interpreter
 
 
-def _tflite_weights(interpreter: Any) -> TrainedEsn:
+def _tflite_weights(interpreter: Any) -> tuple[ReservoirWeights, Readout]:
     """The weights of an exported step, with the gain in its kernels."""
     given = interpreter.get_signature_runner().get_input_details()
     features, state = given["features"]["index"], given["state"]["index"]
@@ -368,12 +366,12 @@ def _tflite_weights(interpreter: Any) -> TrainedEsn:
     (input_kernel, bias), (recurrent_kernel, _) = layers["input"], layers["recurrent"]
     weights = ReservoirWeights(input_kernel, recurrent_kernel, bias, np.ones(len(bias), np.float32), rate)
     activations = [_ACTIVATIONS[name] for name in (own["op_name"] for own in operations) if name in _ACTIVATIONS]
-    return TrainedEsn(weights, Readout(*layers["readout"], activations[0] if activations else "linear"))
+    return weights, Readout(*layers["readout"], activations[0] if activations else "linear")
 
 
-def _check_step(path: Path, interpreter: Any, trained: TrainedEsn) -> None:
+def _check_step(path: Path, interpreter: Any, model: TrainedESN) -> None:
     """Checks by one step that a `.tflite` is the model its weights say."""
-    random, weights, readout = np.random.default_rng(0), trained.weights, trained.readout
+    random, weights, readout = np.random.default_rng(0), model.weights, model.readout
     features = random.normal(size=(1, weights.inputs)).astype(np.float32)
     state = random.uniform(-1, 1, (1, weights.units)).astype(np.float32)
     found = interpreter.get_signature_runner()(features=features, state=state)

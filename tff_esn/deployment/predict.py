@@ -1,81 +1,99 @@
-"""Answers of a trained model, step by step or for a whole recording.
+"""Predictions of a trained model, step by step or for a whole recording.
 
-A model with reading `carried` keeps its state from step to step. One with reading `window` answers
-from the last inputs alone, read from a zero state, and has no answer (NaN) until there are enough
-of them. Either way the answers are those of the Keras model.
+A model of windows predicts from the last inputs alone, read from a zero state, and has no score (NaN) until there are
+enough of them. A model that predicts at each step keeps its state, and starts from zero again with every chunk if it
+was trained on chunks. The scores are those of `TrainedESN.decision_function`.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Union
+from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.config import ExtractionConfig
-from tff_esn.datasets.e4 import CODE_RATE, codes_from_intervals, read_e4_folder, read_label_intervals
+from tff_esn.datasets.e4 import CODE_RATE, E4Study, codes_from_intervals, read_e4_folder, read_label_intervals
 from tff_esn.datasets.recording import Recording, Signal
-from tff_esn.datasets.study import Study, chosen_subjects, open_study
-from tff_esn.datasets.wesad import BASELINE, WesadStudy, read_wesad_subject
+from tff_esn.datasets.study import StudyFolder, chosen_subjects, open_study
+from tff_esn.datasets.wesad import WesadStudy, read_wesad_subject
 from tff_esn.deployment.export import TFLITE, load_model, open_tflite
-from tff_esn.deployment.keras_model import ModelCard, TrainedEsn
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.features.extraction import extract, standardize
-from tff_esn.features.inputs import carried_input
-from tff_esn.features.windows import normalized_windows
-from tff_esn.presets import PRESETS
+from tff_esn.features.recipe import RecordingInputs
+from tff_esn.readout.model import ModelCard, TrainedESN
 from tff_esn.readout.readout import squeeze_single
 from tff_esn.reservoir.states import joint_kernel, last_states
 
-#: A probability, or one for each class of more than two.
-Answer = Union[np.floating, NDArray]
+#: The score of class 1, or one for each class of more than two.
+Score = Union[np.floating, NDArray]
 _LARGEST = float(np.finfo(np.float32).max)
 _SHOWN_CHARACTERS = 60
 
 
-class Predictor(Protocol):
-    """A model that is fed step by step."""
+class Predictor(ABC):
+    """A model that is fed step by step.
 
-    def step(self, features: NDArray) -> Answer:
-        """The answer after one more input `(n,)`."""
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: TrainedESN) -> None:
+        self.model = model
+
+    def step(self, features: NDArray) -> Score:
+        """The score after one more input `(n,)`."""
+        return self.run(np.asarray(features)[None])[0]
 
     def run(self, series: NDArray) -> NDArray:
-        """The answers after each of `(steps, n)` inputs: those of as many calls of `step`, to the last bit."""
+        """The scores after each of `(steps, n)` inputs: those of as many calls of `step`, to the last bit."""
+        outputs = self._no_outputs(len(series))
+        for features, output in zip(_inputs(series, ("steps",), self.model), outputs):
+            self._advance(features, output)
+        return self.model.decision_scores(self._activated(outputs))
 
+    @abstractmethod
     def windows(self, values: NDArray) -> NDArray:
-        """The answers to whole sequences `(sequences, steps, n)`, each read from a zero state."""
+        """The scores of whole sequences `(sequences, steps, n)`, each read from a zero state."""
 
+    @abstractmethod
     def reset(self) -> None:
         """Forgets all inputs so far."""
 
+    @abstractmethod
+    def _advance(self, features: NDArray, output: NDArray) -> None:
+        """Reads one input and writes the output after it, NaN if there is none yet."""
 
-def open_predictor(source: Path) -> tuple[Predictor, ModelCard]:
-    """A predictor of a run's folder or an exported file: TensorFlow Lite's for a `.tflite`, else NumPy's."""
-    if source.suffix == TFLITE:
-        interpreter, card = open_tflite(source)
-        return TflitePredictor(interpreter, card), card
-    trained, card = load_model(source)
-    return NumpyPredictor(trained, card), card
+    @abstractmethod
+    def _activated(self, outputs: NDArray) -> NDArray:
+        """The readout's outputs, of what `_advance` wrote."""
+
+    def _no_outputs(self, count: int) -> NDArray[np.float32]:
+        return np.empty((count, len(self.model.readout.bias)), np.float32)
 
 
-class NumpyPredictor:
+def open_predictor(source: Path) -> Predictor:
+    """A predictor of a run's folder or a model's file: TensorFlow Lite's for a `.tflite`, else NumPy's."""
+    return TflitePredictor(*open_tflite(source)) if source.suffix == TFLITE else NumpyPredictor(load_model(source))
+
+
+class NumpyPredictor(Predictor):
     """A model on NumPy alone, in buffers made once.
 
-    With reading `window` and T steps, T states advance side by side, one begun at each of the last T
-    inputs: at each step one of them has seen exactly the last T inputs, and one product has
-    advanced all.
+    With windows of T steps, T states advance side by side, one begun at each of the last T inputs: at each step one of
+    them has seen exactly the last T inputs, and one product has advanced all.
+
+    Args:
+        model: The model.
     """
 
-    def __init__(self, trained: TrainedEsn, card: ModelCard) -> None:
-        weights = trained.weights
-        self._trained = trained
-        self._rows = card.steps if card.inputs.reading == "window" else 1
-        self._restarts = card.inputs.reading == "window"
+    def __init__(self, model: TrainedESN) -> None:
+        super().__init__(model)
+        weights, self._steps = model.weights, model.card.steps
+        self._rows = self._steps if self._steps and not model.card.per_step else 1
         # Columns: state, input, and 1 for the bias, so that one product is the whole drive.
         self._kernel = joint_kernel(weights)
         self._joint = np.zeros((self._rows, len(self._kernel)), np.float32)
@@ -83,33 +101,22 @@ class NumpyPredictor:
         self._states, self._inputs = self._joint[:, : weights.units], self._joint[:, weights.units : -1]
         self._drive = np.empty((self._rows, weights.units), np.float32)
         self._keep, self._take = np.float32(1 - weights.leaking_rate), np.float32(weights.leaking_rate)
-        self._readout_kernel = trained.readout.kernel.astype(np.float32)
+        self._readout_kernel = model.readout.kernel.astype(np.float32)
         self._count = 0
 
-    def step(self, features: NDArray) -> Answer:
-        """The answer after one more input `(n,)`."""
-        return self.run(np.asarray(features)[None])[0]
-
-    def run(self, series: NDArray) -> NDArray:
-        """The answers after each of `(steps, n)` inputs."""
-        series = _checked(series, ("steps",), self._trained.weights.inputs)
-        products = np.empty((len(series), self._readout_kernel.shape[1]), np.float32)
-        for features, product in zip(series, products):
-            self._advance(features, product)
-        return self._trained.readout.activate(products)
-
     def windows(self, values: NDArray) -> NDArray:
-        """The answers to whole sequences `(sequences, steps, n)`, each read from a zero state."""
-        return self._trained.readout.outputs(last_states(values, self._trained.weights))
+        """The scores of whole sequences `(sequences, steps, n)`, each read from a zero state."""
+        return self.model.scored(last_states(values, self.model.weights))
 
     def reset(self) -> None:
         """Forgets all inputs so far."""
         self._states[:] = 0
         self._count = 0
 
-    def _advance(self, features: NDArray, product: NDArray) -> None:
-        if self._restarts:
-            self._states[self._count % self._rows] = 0
+    def _advance(self, features: NDArray, output: NDArray) -> None:
+        # With windows the oldest state starts anew at each step, with chunks the only one at each chunk's first.
+        if self._steps and self._count % self._steps < self._rows:
+            self._states[self._count % self._steps] = 0
         self._inputs[:] = features
         np.dot(self._joint, self._kernel, out=self._drive)
         np.tanh(self._drive, out=self._drive)
@@ -118,120 +125,102 @@ class NumpyPredictor:
         np.add(self._states, self._drive, out=self._states)
         self._count += 1
         if self._count < self._rows:
-            product[:] = np.nan
+            output[:] = np.nan
         else:
-            np.dot(self._states[self._count % self._rows], self._readout_kernel, out=product)
+            np.dot(self._states[self._count % self._rows], self._readout_kernel, out=output)
+
+    def _activated(self, outputs: NDArray) -> NDArray:
+        return self.model.readout.activate(outputs)
 
 
-class TflitePredictor:
+class TflitePredictor(Predictor):
     """A model on TensorFlow Lite's interpreter.
 
     Args:
-        interpreter: An exported step, from `tff_esn.deployment.export.open_tflite`.
-        card: The model's card.
+        interpreter: A saved step, from `tff_esn.deployment.export.open_tflite`.
+        model: The model.
     """
 
-    def __init__(self, interpreter: Any, card: ModelCard) -> None:
+    def __init__(self, interpreter: Any, model: TrainedESN) -> None:
+        super().__init__(model)
         self._invoke = interpreter.get_signature_runner()
-        self._zero = np.zeros(self._invoke.get_input_details()["state"]["shape"], np.float32)
-        self._outputs = self._invoke.get_output_details()["probability"]["shape"][1]
-        self._features = len(card.inputs.features)
-        self._carried = card.inputs.reading == "carried"
-        self._recent: deque[NDArray] = deque(maxlen=card.steps)
+        self._zero = np.zeros((1, model.weights.units), np.float32)
+        self._recent: deque[NDArray] = deque(maxlen=model.card.steps)
         self.reset()
 
-    def step(self, features: NDArray) -> Answer:
-        """The answer after one more input `(n,)`."""
-        return self.run(np.asarray(features)[None])[0]
-
-    def run(self, series: NDArray) -> NDArray:
-        """The answers after each of `(steps, n)` inputs."""
-        series = _checked(series, ("steps",), self._features)
-        return self._collected(len(series), map(self._next, series))
-
     def windows(self, values: NDArray) -> NDArray:
-        """The answers to whole sequences `(sequences, steps, n)`, each read from a zero state."""
-        values = _checked(values, ("sequences", "steps"), self._features)
-        return self._collected(len(values), (self._read(window, self._zero)[0] for window in values))
+        """The scores of whole sequences `(sequences, steps, n)`, each read from a zero state."""
+        outputs = self._no_outputs(len(values))
+        for window, output in zip(_inputs(values, ("sequences", "steps"), self.model), outputs):
+            self._read(window, self._zero, output)
+        return self.model.decision_scores(self._activated(outputs))
 
     def reset(self) -> None:
         """Forgets all inputs so far."""
-        self._state = self._zero
+        self._state, self._count = self._zero, 0
         self._recent.clear()
 
-    def _next(self, features: NDArray) -> Any:
-        if self._carried:
-            answer, self._state = self._read([features], self._state)
-            return answer
+    def _advance(self, features: NDArray, output: NDArray) -> None:
+        steps = self.model.card.steps
+        self._count += 1
+        if steps is None or self.model.card.per_step:
+            starts = steps is not None and (self._count - 1) % steps == 0
+            self._state = self._read([features], self._zero if starts else self._state, output)
+            return
         self._recent.append(features)
-        return self._read(self._recent, self._zero)[0] if len(self._recent) == self._recent.maxlen else np.nan
+        if self._count < steps:
+            output[:] = np.nan
+        else:
+            self._read(self._recent, self._zero, output)
 
-    def _read(self, sequence: Iterable[NDArray], state: NDArray) -> tuple[NDArray, NDArray]:
-        """The answer and the state after a sequence."""
+    def _read(self, sequence: Iterable[NDArray], state: NDArray, output: NDArray) -> NDArray:
+        """Writes the output after a sequence and returns the state."""
         for features in sequence:
             found = self._invoke(features=features[None], state=state)
             state = found["state"]
-        return found["probability"], state
+        output[:] = found["probability"][0]
+        return state
 
-    def _collected(self, count: int, answers: Iterable[Any]) -> NDArray:
-        collected = np.empty((count, self._outputs), np.float32)
-        for row, answer in zip(collected, answers):
-            row[:] = answer
-        return squeeze_single(collected)
+    def _activated(self, outputs: NDArray) -> NDArray:
+        return squeeze_single(outputs)
 
 
-def _checked(values: NDArray, axes: tuple[str, ...], features: int) -> NDArray[np.float32]:
-    if values.ndim != len(axes) + 1 or values.shape[-1] != features:
-        raise ConfigError(f"input of shape {values.shape}; expected ({', '.join(axes)}, {features})")
+def _inputs(values: NDArray, axes: tuple[str, ...], model: TrainedESN) -> NDArray[np.float32]:
+    if values.ndim != len(axes) + 1 or values.shape[-1] != model.weights.inputs:
+        raise ConfigError(f"input of shape {values.shape}; expected ({', '.join(axes)}, {model.weights.inputs})")
     # A copy: a predictor may keep its inputs, and the caller may use the array again.
     return np.array(values, np.float32)
-
-
-@dataclass(frozen=True)
-class RecordingInputs:
-    """What a model sees of a recording.
-
-    Attributes:
-        times: `(windows,)`, the last step of each window in seconds from the start of the recording.
-        windows: `(windows, steps, features)`, normalised.
-        series: `(windows, features)`, the input at each window's last step when the state is carried.
-    """
-
-    times: NDArray[np.float64]
-    windows: NDArray
-    series: NDArray
 
 
 def recording_inputs(
     recording: Recording, card: ModelCard, baseline: tuple[float, float] | None = None
 ) -> RecordingInputs:
-    """The features of a recording as the model's preset makes them.
-
-    Of the recording's labels only the baseline is used, to standardise on. The running normalisation
-    starts with the recording, under a preset whose statistics run through a study too.
+    """The inputs that a model's recipe makes of a recording.
 
     Args:
         recording: The recording.
         card: The model's card.
         baseline: Start and end of the baseline in seconds; None for where the labels have it.
     """
-    preset = PRESETS[card.inputs.preset]
-    extraction = replace(preset.extraction, hrv_window=card.inputs.hrv_window)
-    marked = _marked_baseline(recording, baseline)
-    table = standardize(extract(marked, extraction, required=(BASELINE,)).table)
-    config = replace(preset.windows, scope="subject", steps=card.steps)
-    sequences = normalized_windows([table], config)[table.subject].select(card.inputs.features)
-    times = _step_times(len(table), marked.codes, extraction)
-    series = carried_input(table, sequences, preset.windows)
-    return RecordingInputs(times[card.steps - 1 :], sequences.values, series)
+    if card.recipe is None:
+        raise ConfigError(
+            "a recording for a model that was trained on arrays, which has no recipe for features; "
+            "expected a stream of its inputs"
+        )
+    inputs = card.recipe.inputs_of(recording, baseline)
+    shape = () if card.per_step else (card.steps,)
+    if (inputs.features, inputs.values.shape[1:-1]) != (card.features, shape):
+        found = f"{', '.join(inputs.features)} of shape {inputs.values.shape[1:]} by recipe {card.recipe!r}"
+        raise ConfigError(f"{found}; expected {', '.join(card.features)} of shape {(*shape, len(card.features))}")
+    return inputs
 
 
-def predict_recording(predictor: Predictor, card: ModelCard, inputs: RecordingInputs) -> NDArray:
-    """The answer at the end of each window."""
-    if card.inputs.reading == "window":
-        return predictor.windows(inputs.windows)
+def predict_recording(predictor: Predictor, inputs: RecordingInputs) -> NDArray:
+    """The score at each of the recording's samples."""
+    if not predictor.model.card.per_step:
+        return predictor.windows(inputs.values)
     predictor.reset()
-    return predictor.run(inputs.series)
+    return predictor.run(inputs.values)
 
 
 def read_recording(source: Path, subject: str | None = None, labels: Path | None = None) -> Recording:
@@ -254,13 +243,13 @@ def read_recording(source: Path, subject: str | None = None, labels: Path | None
         return _e4_recording(folder, subject, labels)
     study = open_study(source, labels)
     chosen = _one_subject(study, subject)
-    if isinstance(study, WesadStudy):
+    if not isinstance(study, E4Study):
         return study.read(chosen)
-    own_labels = study.labels if labels is not None or study.labels.is_file() else None
+    own_labels = study.intervals if labels is not None or study.intervals.is_file() else None
     return _e4_recording(study.files(chosen)[0].parent, None, own_labels)
 
 
-def _one_subject(study: Study, subject: str | None) -> str:
+def _one_subject(study: StudyFolder, subject: str | None) -> str:
     subjects = chosen_subjects(study, None if subject is None else [subject])
     if len(subjects) > 1:
         raise DataError(study.root, f"{len(subjects)} subjects", f"--subject with one of {', '.join(subjects)}")
@@ -282,33 +271,6 @@ def _e4_recording(folder: Path, subject: str | None, labels: Path | None) -> Rec
     own = [interval for interval in intervals if interval.subject == named[0]]
     codes = codes_from_intervals(labels, own, start, duration)
     return Recording(named[0], signals, Signal(codes, CODE_RATE), folder)
-
-
-def _marked_baseline(recording: Recording, baseline: tuple[float, float] | None) -> Recording:
-    """The recording with no labels but its baseline."""
-    source, codes = recording.source, recording.codes
-    inside = codes.values == BASELINE
-    if baseline is not None:
-        start, end = baseline
-        if not 0 <= start < end <= codes.duration:
-            found = f"a baseline from {start:g} s to {end:g} s"
-            raise DataError(source, found, f"a stretch of its {codes.duration:g} s")
-        inside = np.zeros(len(inside), bool)
-        inside[round(start * codes.rate) : round(end * codes.rate)] = True
-    if not inside.any():
-        raise DataError(source, "no labelled baseline", "--baseline START-END in seconds, or labels with a baseline")
-    if inside.all():
-        raise DataError(source, "a baseline that is all of the recording", "a part to predict beside it")
-    return replace(recording, codes=Signal(np.where(inside, BASELINE, 0).astype(np.int8), codes.rate))
-
-
-def _step_times(steps: int, codes: Signal, extraction: ExtractionConfig) -> NDArray[np.float64]:
-    """When each step of a feature table is, in seconds."""
-    if extraction.alignment == "stretch":
-        return np.linspace(0, (len(codes.values) - 1) / codes.rate, steps)
-    # The clock ends with the recording; where it begins depends on the features.
-    end = math.ceil(codes.duration * extraction.step_rate)
-    return np.arange(end - steps, end) / extraction.step_rate
 
 
 def stream_inputs(

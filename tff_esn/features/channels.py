@@ -12,11 +12,12 @@ from pydantic.dataclasses import dataclass
 from scipy.signal import resample_poly
 
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
-from tff_esn.datasets.recording import Recording, Signal
+from tff_esn.datasets.recording import BASELINE, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.study import find_defects
 from tff_esn.datasets.tables import AFFECT, FeatureTable, Task
-from tff_esn.features.recipe import FEATURE_RECIPES, FeatureRecipe, table_arrays
+from tff_esn.errors import ConfigError
+from tff_esn.features.recipe import FEATURE_RECIPES, FeatureRecipe, RecordingInputs, table_arrays
 from tff_esn.features.windows import chunks
 from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
 
@@ -75,6 +76,17 @@ class Channels(FeatureRecipe):
         """Chunks, every step of which is a sample."""
         return chunked_dataset(tables, task, partition, self.steps, self)
 
+    def inputs_of(self, recording: Recording, baseline: tuple[float, float] | None = None) -> RecordingInputs:
+        """The steps of the recording, z-scored over its labelled ones; over all of them if none is labelled."""
+        if baseline is not None:
+            raise ConfigError("a baseline for raw channels, which are z-scored over all labelled steps; expected none")
+        if self.device not in CHANNELS or self.sampling_rate is None:
+            return super().inputs_of(recording)
+        table = channel_table(recording, self.device, self.sampling_rate, required=())
+        unlabelled = not (AFFECT.labels(table.codes) >= 0).any()
+        note = "No step is labelled: channels are z-scored over the whole recording." if unlabelled else None
+        return RecordingInputs(table.names, np.arange(len(table)) / self.sampling_rate, table.values, note)
+
 
 def chunked_dataset(
     tables: Sequence[FeatureTable], task: Task, partition: ClientSplit, steps: int, recipe: FeatureRecipe | None = None
@@ -88,14 +100,25 @@ def chunked_dataset(
     return FederatedDataset(sequences, task, tables[0].names, partition, recipe)
 
 
-def channel_table(recording: Recording, device: str, rate: float) -> FeatureTable:
-    """A device's channels at `rate`, z-scored over the subject's codes 1 to 4."""
+def channel_table(
+    recording: Recording, device: str, rate: float, required: Sequence[int] = (BASELINE, STRESS_CODE)
+) -> FeatureTable:
+    """A device's channels at `rate`, z-scored over the subject's codes 1 to 4.
+
+    Args:
+        recording: The recording.
+        device: `chest` or `wrist`.
+        rate: In Hz.
+        required: Protocol codes that must be there; with none of 1 to 4 the z-score is over the whole recording.
+    """
     sensors = [f"{device}/{sensor}" for sensor in CHANNELS[device]]
-    for defect in find_defects(recording, sensors):
+    for defect in find_defects(recording, sensors, required=required):
         raise defect
     steps = int(recording.codes.duration * rate)
     codes = recording.codes.values[(np.arange(steps) * (recording.codes.rate / rate)).astype(int)]
     counted = AFFECT.labels(codes) >= 0
+    if not counted.any():
+        counted[:] = True
     names: list[str] = []
     columns: list[NDArray[np.float32]] = []
     for sensor in sensors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,12 +13,12 @@ from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
-from tff_esn.datasets.recording import Recording
+from tff_esn.datasets.recording import BASELINE, Recording, Signal
 from tff_esn.datasets.splits import ClientSplit
-from tff_esn.datasets.tables import FeatureTable, Task
-from tff_esn.errors import ConfigError
+from tff_esn.datasets.tables import STRESS, FeatureTable, Task
+from tff_esn.errors import ConfigError, DataError
 from tff_esn.features.extraction import ExtractionConfig, Feature, SubjectFeatures, extract, standardize
-from tff_esn.features.recipe import FeatureRecipe, table_arrays, table_from
+from tff_esn.features.recipe import FeatureRecipe, RecordingInputs, table_arrays, table_from
 from tff_esn.features.windows import WindowConfig, normalized_windows
 from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt, split_names
 
@@ -79,6 +80,24 @@ class PhysiologicalFeatures(FeatureRecipe):
         """Windows of normalised features, or whole recordings."""
         return windowed_dataset(tables, task, partition, self.windows, self.columns, self.reading, self)
 
+    def inputs_of(self, recording: Recording, baseline: tuple[float, float] | None = None) -> RecordingInputs:
+        """Windows, or the steps of the recording. Of its labels only the baseline is used, to standardise on.
+
+        The running normalisation starts with the recording, even if in training it runs through a study.
+        """
+        marked = _marked_baseline(recording, baseline)
+        table = standardize(extract(marked, self.extraction, required=(BASELINE,)).table)
+        data = self.dataset([table], STRESS, ClientSplit((table.subject,)))
+        values = data[table.subject].values
+        times = _step_times(len(table), marked.codes, self.extraction)[self.steps - 1 :]
+        if isinstance(values, tuple):
+            return RecordingInputs(data.features, times, np.concatenate(values))
+        note = (
+            f"Features {self.name} are normalised by statistics that run through a study; "
+            "here they start with this recording."
+        )
+        return RecordingInputs(data.features, times, values, note if self.scope == "study" else None)
+
 
 def windowed_dataset(
     tables: Sequence[FeatureTable],
@@ -119,3 +138,30 @@ def windowed_dataset(
         pieces = tuple(np.split(series, cuts[cuts > 0]))
         sequences[subject] = LabelledSequences(pieces, tuple(np.split(labels, cuts[cuts > 0])), static)
     return FederatedDataset(sequences, task, names, partition, recipe)
+
+
+def _marked_baseline(recording: Recording, baseline: tuple[float, float] | None) -> Recording:
+    """The recording with no labels but its baseline."""
+    source, codes = recording.source, recording.codes
+    inside = codes.values == BASELINE
+    if baseline is not None:
+        start, end = baseline
+        if not 0 <= start < end <= codes.duration:
+            found = f"a baseline from {start:g} s to {end:g} s"
+            raise DataError(source, found, f"a stretch of its {codes.duration:g} s")
+        inside = np.zeros(len(inside), bool)
+        inside[round(start * codes.rate) : round(end * codes.rate)] = True
+    if not inside.any():
+        raise DataError(source, "no labelled baseline", "--baseline START-END in seconds, or labels with a baseline")
+    if inside.all():
+        raise DataError(source, "a baseline that is all of the recording", "a part to predict beside it")
+    return replace(recording, codes=Signal(np.where(inside, BASELINE, 0).astype(np.int8), codes.rate))
+
+
+def _step_times(steps: int, codes: Signal, extraction: ExtractionConfig) -> NDArray[np.float64]:
+    """When each step of a feature table is, in seconds."""
+    if extraction.alignment == "stretch":
+        return np.linspace(0, (len(codes.values) - 1) / codes.rate, steps)
+    # The clock ends with the recording; where it begins depends on the features.
+    end = math.ceil(codes.duration * extraction.step_rate)
+    return np.arange(end - steps, end) / extraction.step_rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -14,8 +15,26 @@ from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.datasets.recording import Recording
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.tables import FeatureTable, Task
+from tff_esn.errors import ConfigError
 from tff_esn.parameters import Parameters
 from tff_esn.registry import Registry
+
+
+@dataclass(frozen=True)
+class RecordingInputs:
+    """What a model sees of a recording that is to be predicted.
+
+    Attributes:
+        features: Names of the inputs.
+        times: `(n,)`, each sample's step in seconds from the start of the recording.
+        values: `(n, steps, features)`, a window for each sample; or `(n, features)`, a step for each.
+        note: What differs from training; None if nothing does.
+    """
+
+    features: tuple[str, ...]
+    times: NDArray[np.float64]
+    values: NDArray
+    note: str | None = None
 
 
 class FeatureRecipe(Parameters):
@@ -57,6 +76,15 @@ class FeatureRecipe(Parameters):
             task: The class of each code.
             partition: Train, validation and test subjects.
         """
+
+    def inputs_of(self, recording: Recording, baseline: tuple[float, float] | None = None) -> RecordingInputs:
+        """A model's inputs of one recording, labelled or not.
+
+        Args:
+            recording: The recording.
+            baseline: Start and end of the baseline in seconds; None for where the labels have it.
+        """
+        raise ConfigError(f"features {self.name!r} of a single recording; expected a stream of the model's inputs")
 
 
 FEATURE_RECIPES: Registry[type[FeatureRecipe]] = Registry("features", ["tff_esn.features"])

@@ -68,13 +68,13 @@ class TrainedESN:
         cls, algorithm: Algorithm, data: FederatedDataset, weights: ReservoirWeights, readout: Readout
     ) -> TrainedESN:
         """The model that an algorithm trained on a data set's training clients."""
-        first = next(iter(data.sequences.values()))
+        lengths = {own.steps for own in data.sequences.values() if len(own)}
         card = ModelCard(
             algorithm.name,
             data.features,
             data.classes,
-            first.per_step,
-            first.steps,
+            next(iter(data.sequences.values())).per_step,
+            lengths.pop() if len(lengths) == 1 else None,
             0.5,
             data.partition.train,
             data.recipe,
@@ -94,9 +94,26 @@ class TrainedESN:
 
     def scored(self, states: NDArray) -> NDArray:
         """The scores of states `(n, units)`, as `decision_function`."""
-        outputs = self.readout.outputs(states)
+        return self.decision_scores(self.readout.outputs(states))
+
+    def decision_scores(self, outputs: NDArray) -> NDArray:
+        """The scores, as `decision_function`, of the readout's outputs `(n,)` or `(n, outputs)`."""
         # Two linear outputs are those of class 0 and of class 1: 0.5 is where they are equal.
         return outputs if outputs.shape[1:] != (2,) else 0.5 + (outputs[:, 1] - outputs[:, 0]) / 2
+
+    def probabilities(self, scores: NDArray) -> NDArray:
+        """Probabilities `(n, classes)` of scores, as `predict_proba`."""
+        if scores.ndim == 1:
+            ones = np.clip(scores, 0.0, 1.0)
+            return np.stack([1 - ones, ones], axis=1)
+        confined = np.clip(scores, 1e-9, 1.0)
+        return confined / confined.sum(axis=1, keepdims=True)
+
+    def predicted(self, scores: NDArray) -> NDArray[np.int64]:
+        """The class of each score, as `predict`."""
+        # Above the threshold, not at it, as in the metrics.
+        classes = scores > self.card.threshold if scores.ndim == 1 else scores.argmax(axis=1)
+        return classes.astype(np.int64)
 
     def predict_proba(self, data: FederatedDataset) -> NDArray:
         """Probabilities `(samples, classes)` of all samples, client after client.
@@ -104,18 +121,11 @@ class TrainedESN:
         Those of a readout solved by ridge regression, which estimates them but is not confined to [0, 1], are cut off
         there and divided by their sum.
         """
-        scores = np.concatenate(list(self.decision_function(data).values()))
-        if scores.ndim == 1:
-            ones = np.clip(scores, 0.0, 1.0)
-            return np.stack([1 - ones, ones], axis=1)
-        confined = np.clip(scores, 1e-9, 1.0)
-        return confined / confined.sum(axis=1, keepdims=True)
+        return self.probabilities(np.concatenate(list(self.decision_function(data).values())))
 
     def predict(self, data: FederatedDataset) -> NDArray[np.int64]:
         """The class of each sample, a number into `classes`, client after client."""
-        scores = np.concatenate(list(self.decision_function(data).values()))
-        answers = scores > self.card.threshold if scores.ndim == 1 else scores.argmax(axis=1)
-        return answers.astype(np.int64)
+        return self.predicted(np.concatenate(list(self.decision_function(data).values())))
 
     def score(self, data: FederatedDataset, metric: str = "accuracy") -> float:
         """A metric over all samples of a data set."""

@@ -124,7 +124,7 @@ class LocalTraining:
         self._compiled = tf.function(self._train, jit_compile=True)
 
     def __call__(self, weights: tf.Tensor, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
-        """Reads the client's file, trains from the server's weights, and judges what came out."""
+        """Reads the client's file, trains from the server's weights, and checks the update."""
         work = self.work
         values, labels = read_examples(client.path, work.columns, work.rows)
         states = values if work.features is None else work.features(values, client.reservoir)
@@ -160,9 +160,9 @@ class LocalTraining:
         message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
         update = progress.weights - weights
         update = attack[0] * update + attack[1] * tf.sqrt(tf.reduce_mean(update**2)) * noise
-        return self._judged(update, progress, message, tf.reduce_sum(batches.examples))
+        return self._checked(update, progress, message, tf.reduce_sum(batches.examples))
 
-    def _judged(self, update: tf.Tensor, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
+    def _checked(self, update: tf.Tensor, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
         norm = tf.norm(update)
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(part)) for part in tf.nest.flatten((update, message))])
 
