@@ -17,6 +17,7 @@ from tff_esn.datasets.splits import SPLITS, ClientSplit
 from tff_esn.datasets.synthetic import is_generated
 from tff_esn.datasets.synthetic.wesad import ensure_wesad
 from tff_esn.errors import ConfigError
+from tff_esn.features.corrected import CorrectedFeatures
 from tff_esn.features.extraction import FEATURES, SubjectFeatures
 from tff_esn.features.physiology import PhysiologicalFeatures
 from tff_esn.features.preparation import prepare
@@ -39,6 +40,8 @@ DOCUMENTS = {
 }
 _MODULES = ("features", "scores", "gradients", "closed_forms")
 _GENERATED_SUBJECTS = 4
+#: The features of chapter 5 as published, and with errors fixed.
+AS_PUBLISHED, CORRECTED = ThesisFeatures(), CorrectedFeatures()
 #: The reservoir that errata are shown on.
 SMALL_ESN = ESN(units=20, spectral_radius=0.9)
 
@@ -67,14 +70,14 @@ class Source:
         """The first subject's."""
         return self.study.folder.read(self.study.subjects[0])
 
-    def features(self, recipe: PhysiologicalFeatures = ThesisFeatures()) -> dict[str, SubjectFeatures]:  # noqa: B008
+    def features(self, recipe: PhysiologicalFeatures = AS_PUBLISHED) -> dict[str, SubjectFeatures]:
         """Every subject's features of chapter 5, in the study's order."""
         return prepare(self.study.folder, recipe, cache=self.cache, jobs=None).load_all()
 
     @cached_property
     def data(self) -> FederatedDataset:
-        """The subjects as clients, with the features as meant."""
-        return self.study.clients("corrected", "stress", self.split, jobs=None, columns=FEATURES)
+        """The subjects as clients, with corrected features."""
+        return self.study.clients(CORRECTED, "stress", self.split, jobs=None, columns=FEATURES)
 
     @cached_property
     def reservoir(self) -> ReservoirWeights:

@@ -8,16 +8,13 @@ import numpy as np
 
 from tff_esn.datasets.synthetic.physiology import generate_subject
 from tff_esn.datasets.tables import AFFECT
-from tff_esn.features.corrected import CorrectedFeatures
 from tff_esn.features.extraction import decompose_eda, find_beats, standardize
-from tff_esn.features.thesis import ThesisFeatures
 from tff_esn.features.windows import normalized_windows
-from tff_esn.runs.errata.catalogue import Evidence, Source, erratum, evidence
+from tff_esn.runs.errata.catalogue import AS_PUBLISHED, CORRECTED, Evidence, Source, erratum, evidence
 from tff_esn.runs.feature_statistics import stage_statistics
 from tff_esn.runs.reported import TABLE_OF_STAGE, reported
 
 _BEATS = 25 * 64
-_THESIS, _CORRECTED = ThesisFeatures(), CorrectedFeatures()
 
 
 @erratum(
@@ -74,7 +71,7 @@ def sampling_rate(source: Source) -> Evidence:
     recording = source.recording()
     eda = recording.signal("wrist/EDA")
     variances = {}
-    for recipe in (_THESIS, _CORRECTED):
+    for recipe in (AS_PUBLISHED, CORRECTED):
         phasic, _ = decompose_eda(eda, recipe.extraction)
         variances[recipe.name] = phasic.values.var()
     return evidence(
@@ -162,7 +159,7 @@ def stretched_clock(source: Source) -> Evidence:
 def running_mean(source: Source) -> Evidence:
     """A window is divided by a running mean that crosses zero: there the values have no bound."""
     extremes = {}
-    for recipe in (_THESIS, _CORRECTED):
+    for recipe in (AS_PUBLISHED, CORRECTED):
         tables = [standardize(source.features(recipe)[name].table) for name in source.split.design]
         windows = normalized_windows(tables, recipe.windows).values()
         extremes[recipe.name] = max(float(np.abs(own.values).max()) for own in windows)
@@ -189,7 +186,7 @@ def normalisation_leaks(source: Source) -> Evidence:
     tables = [standardize(source.features()[name].table) for name in (first, second)]
     changed = [replace(tables[0], values=tables[0].values + 1), tables[1]]
     moved = {}
-    for recipe in (_THESIS, _CORRECTED):
+    for recipe in (AS_PUBLISHED, CORRECTED):
         before, after = (normalized_windows(own, recipe.windows)[second].values for own in (tables, changed))
         # A window as printed may begin in the subject before; those of the second half do not.
         half = len(before) // 2
@@ -214,7 +211,7 @@ def table_5_3_rows(source: Source) -> Evidence:
     """The statistics under pEDA are those of tEDA, and the other way round."""
     tables = reported()["thesis"]
     before, printed = (tables[TABLE_OF_STAGE[stage]] for stage in ("standardized", "normalized"))
-    found = stage_statistics("normalized", source.features(), source.split, _THESIS).features
+    found = stage_statistics("normalized", source.features(), source.split, AS_PUBLISHED).features
     # What Table 5.2 lets expect, were the mean that divides the one it ends with.
     expected = {name: before[name]["var"] / before[name]["mean"] ** 2 for name in ("pEDA", "tEDA")}
     lines = [f"{'':5} {'var of Table 5.2 / mean^2':>26} {'var computed':>13} {'var printed':>12}"]

@@ -9,24 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.federated.fedavg_unweighted import UnweightedFedAvg
-from tff_esn.federated.fedcurv import (
-    Curvature,
-    CurvatureObjective,
-    CurvatureSwitches,
-    FedCurv,
-    fisher_diagonal,
-    penalty_of,
-)
-from tff_esn.federated.training.discriminator import DiscriminatorRule
+from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, CurvatureSwitches, fisher_diagonal, penalty_of
+from tff_esn.federated.training.discriminator import TrainedDefence
 from tff_esn.federated.training.experiment import FederatedExperiment
-from tff_esn.parameters import help_of
 from tff_esn.readout.readout import initial_readout
 from tff_esn.readout.training import Batch, batches_of, cross_entropy, cross_entropy_gradient, with_ones
 from tff_esn.reservoir.samples import client_samples
 from tff_esn.runs.errata.catalogue import SMALL_ESN, Evidence, Source, erratum, evidence
-from tff_esn.runs.presets import PRESETS
+from tff_esn.runs.presets import algorithm_of
 from tff_esn.seeds import generator_for
 
 _MEANT = CurvatureSwitches()
@@ -250,23 +240,16 @@ def remainder(source: Source) -> Evidence:
 def fedcurv_is_fedavg(source: Source) -> Evidence:
     """As printed FedCurv is FedAvg with an unweighted mean, to the last bit."""
     rounds, clients = 3, len(source.split.train)
-    shared: dict[str, Any] = {
-        "esn": SMALL_ESN,
-        "rounds": rounds,
-        "learning_rate": 0.1,
-        "class_weight": None,
-        "order": "time",
-    }
-    printed_switches = {name: PRESETS["thesis"]["federated"][name] for name in help_of(CurvatureSwitches)}
+    shared = {"esn": SMALL_ESN, "rounds": rounds, "clients_per_round": clients}
     with source.cache.scratch() as scratch:
         experiment = FederatedExperiment(source.data, scratch)
 
-        def kernel(algorithm: GradientAlgorithm) -> np.ndarray:
+        def kernel(name: str, **switches: Any) -> np.ndarray:
+            algorithm: Any = algorithm_of(name, "thesis", {**shared, **switches}, name)
             return experiment.program(algorithm).run()[0].kernel
 
-        averaged = kernel(UnweightedFedAvg(**shared))
-        printed = kernel(FedCurv(**shared, **printed_switches))
-        meant = kernel(FedCurv(**shared, weighting="uniform"))
+        averaged, printed = kernel("fedavg-unweighted"), kernel("fedcurv")
+        meant = kernel("fedcurv", **_with(weighting="uniform").get_params())
     apart = [float(np.abs(own - averaged).max()) for own in (printed, meant)]
     return evidence(
         apart[0] == 0 and apart[1] > 0,
@@ -306,7 +289,7 @@ def rejected_clients(source: Source) -> Evidence:
     layers = ((one, np.zeros(1, np.float32)), (one, np.full(1, -0.5, np.float32)))
     updates, weights = tf.constant([[1.0], [1.0], [1.0], [-1.0], [-1.0]]), tf.ones(5)
     found = {
-        treatment: float(DiscriminatorRule(layers, treatment)(updates, weights).update[0])
+        treatment: float(TrainedDefence(layers, treatment)(updates, weights).update[0])
         for treatment in ("replaced", "left_out")
     }
     return evidence(
