@@ -177,10 +177,8 @@ def sixty_percent(source: Source) -> Evidence:
 def averaging_weights(source: Source) -> Evidence:
     """The weights 1 / N_c do not sum to one, and give most to who has least."""
     counts = np.array([own.samples for own in source.statistics.values()])
-    sizes = [
-        float(np.linalg.norm(AveragedRidge(ridge=_RIDGE, averaging=weight).solve(source.statistics).readout.kernel))
-        for weight in ("1/N_c", "N_c/N")
-    ]
+    printed, meant = AveragedRidge(ridge=_RIDGE, averaging="1/N_c"), AveragedRidge(ridge=_RIDGE)
+    sizes = [float(np.linalg.norm(own.solve(source.statistics).readout.kernel)) for own in (printed, meant)]
     return evidence(
         (1 / counts).sum() < 0.01 and sizes[0] < 0.01 * sizes[1],
         f"sum of 1 / N_c over {len(counts)} clients: {(1 / counts).sum():.5f}; of N_c / N: 1",
