@@ -36,8 +36,11 @@ class Objective(Protocol):
     def finish(self, server: Any, total: Any) -> Any:
         """What the server knows after the round."""
 
+    def __hash__(self) -> int:
+        """Equal objectives share a process."""
+
     def without_rates(self) -> Objective:
-        """One that is equal for objectives that differ only in what `initialize` returns: they share a process."""
+        """One that is equal for all objectives that differ only in what `initialize` returns."""
 
 
 class ProximalMemory(NamedTuple):

@@ -98,6 +98,13 @@ class LocalWork:
     features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
 
     @property
+    def class_weight(self) -> tuple[float, ...] | None:
+        """The weight of each class; None for equal ones."""
+        weights = self.readout.class_weight
+        assert not isinstance(weights, str), "a number for each class"
+        return weights
+
+    @property
     def outputs(self) -> int:
         """Of the readout."""
         return output_layer(self.classes)[0]
@@ -152,7 +159,7 @@ class LocalTraining:
         states = with_ones(states)
         progress = started(weights, self.optimizer, self.objective.start(server, own, weights))
         for epoch, order in enumerate(orders):
-            batches, count = batches_of(states, labels, readout.batch_size, classes, readout.class_weight, order)
+            batches, count = batches_of(states, labels, readout.batch_size, classes, self.work.class_weight, order)
             before = count * epoch
             progress = run_epoch(
                 self.optimizer, self.objective, batches, count, progress, before, learning_rate, self._together
