@@ -319,6 +319,7 @@ def test_what_travels() -> None:
         (sealed(COLUMNS, 8, 0, 4, 1, b"\4\0" + bytes(8 * 6)), "not below 4"),
         (sealed(COLUMNS, 8, 0, 4, 2, b"\1\0\1\0" + bytes(8 * 12)), "units that are not in order"),
     ],
+    ids=["short", "kind", "size", "bias", "count", "unit", "twice"],
 )
 def test_bytes_that_are_no_message(data: bytes, complaint: str) -> None:
     with pytest.raises(MessageError, match=complaint):
