@@ -186,10 +186,7 @@ def _search(study: Study, wanted: _Search, key: str, scratch: Path) -> Arrays:
     found = search(hypermodel, project, objective=wanted.objective, trials=wanted.trials, seed=wanted.seed)
     shared = {name: value for name, value in wanted.space.fixed.items() if name not in _HIDDEN}
     return packed(
-        [
-            {"settings": {**shared, **trial.settings}, "score": trial.scores[found.objective]}
-            for trial in found.trials
-        ]
+        [{"settings": {**shared, **trial.settings}, "score": trial.scores[found.objective]} for trial in found.trials]
     )
 
 

@@ -141,7 +141,12 @@ def training_command(
 
     params: list[click.Parameter] = [
         TyperArgument(
-            param_decls=["folder"], required=True, nargs=1, type=click.Path(path_type=Path), metavar="DIR", help="The study's folder."
+            param_decls=["folder"],
+            required=True,
+            nargs=1,
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="The study's folder.",
         ),
         *_ordered(own, kind),
         *_data_options(recipes),
