@@ -297,7 +297,7 @@ def _labelled(
 
 
 def balanced_weights(labels: ArrayLike, classes: int) -> tuple[float, ...]:
-    """Weights under which each class counts alike, as scikit-learn's `balanced`: n / (classes * n_class); 1 if absent."""
+    """Weights under which each class counts alike, n / (classes * n_class); 1 if absent."""
     counts = np.bincount(np.asarray(labels), minlength=classes)
     present = np.count_nonzero(counts)
     return tuple(float(counts.sum() / (present * count)) if count else 1.0 for count in counts)
