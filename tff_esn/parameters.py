@@ -88,7 +88,7 @@ class Parameters:
 
 
 @cache
-def help_of(kind: type) -> dict[str, str]:
+def help_of(kind: Any) -> dict[str, str]:
     """Of a dataclass, each field with what the docstrings of the class and its bases say about it."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):

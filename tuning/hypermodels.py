@@ -136,7 +136,7 @@ class CentralHyperModel(HyperModel):
 
 
 class ClosedFormHyperModel(HyperModel):
-    """An algorithm in closed form, on statistics that trials share; scored by the validation subjects' mean accuracy."""
+    """An algorithm in closed form, on shared statistics; its score is the validation subjects' mean accuracy."""
 
     metrics = ("accuracy",)
     objective = "accuracy"
