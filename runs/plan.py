@@ -98,6 +98,14 @@ def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
     return [_result(plan, results) for plan in plans]
 
 
+def run_parts(kind: RunKind, jobs: int | None, description: str = "Training") -> dict[str, Arrays]:
+    """Runs what is not kept yet of a run that stands for itself, and returns all its parts' results by key."""
+    cache, tasks = Cache(kind.study.cache), kind.tasks()
+    if len(kept_results(tasks, cache)) < len({task.key for task in tasks}):
+        kind.prepare(jobs)
+    return run_tasks(tasks, cache, jobs, description)
+
+
 def _result(plan: Plan, results: Mapping[str, Arrays]) -> RunResult:
     tables, figures = plan.work.outcome(results)
     if plan.quick:

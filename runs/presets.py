@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tff_esn.algorithm import ALGORITHMS, Algorithm
 from tff_esn.errors import ConfigError
+from tff_esn.federated.defences.defence import DEFENCES
 from tff_esn.parameters import from_mapping, help_of, merged, nested
 from tff_esn.registry import expected
 
@@ -90,15 +91,21 @@ def algorithm_of(name: str, preset: str, given: Mapping[str, Any], source: str) 
         source: What they come from, for messages.
     """
     kind = ALGORITHMS[name]
+    if isinstance(given.get("defence"), str):
+        given = {**given, "defence": {"name": given["defence"]}}
     return from_mapping(kind, merged(preset_values(kind, preset, given), given), source)
 
 
 def preset_values(kind: type[Algorithm], preset: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A preset's values of an algorithm's parameters, as nested tables; of a defence only where there is one."""
+    """A preset's values of an algorithm's parameters, as nested tables; of a defence those that the given one has."""
     if preset not in PRESETS:
         raise ConfigError(f"no preset {preset!r}; {expected(preset, PRESETS)}")
     known = help_of(kind)
-    values = {name: value for name, value in PRESETS[preset][kind.family].items() if name.split(".")[0] in known}
-    if given.get("defence") is None:
-        values = {name: value for name, value in values.items() if not name.startswith("defence.")}
+    defence = (given.get("defence") or {}).get("name", "none")
+    of_defence = () if defence == "none" else help_of(DEFENCES[defence])
+    values = {}
+    for name, value in PRESETS[preset][kind.family].items():
+        head, _, rest = name.partition(".")
+        if head in known and (head != "defence" or rest in of_defence):
+            values[name] = value
     return nested(values)

@@ -35,9 +35,9 @@ class Registry(Generic[T]):
         self._found: dict[str, T] = {}
         self._loaded = False
 
-    def register(self, entry: T) -> T:
+    def register(self, entry: Any) -> Any:
         """Enters an object that has a `name`; to be used as a decorator."""
-        name = entry.name  # type: ignore[attr-defined]
+        name = entry.name
         known = self._found.get(name)
         if known is not None and _origin(known) != _origin(entry):
             raise ConfigError(f"{self.kind}: {name!r} of {_origin(entry)} is taken by {_origin(known)}")

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tests.cli.test_command_line import run as run_command
+from tests.commands import run_here
 from tests.deployment.test_export import random_card, random_model, write_run
 from tff_esn.deployment.export import load_model
 from tff_esn.deployment.predict import open_predictor, read_recording, recording_inputs
@@ -37,7 +37,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stream(model: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, "predict", str(model), "-", *options], input=text, capture_output=True, text=True)
+    return run_here("predict", model, "-", *options, text=text)
 
 
 def as_text(series: np.ndarray) -> str:
@@ -100,7 +100,7 @@ def test_a_ridge_readout_has_probabilities_too(models: Path) -> None:
 
 
 def test_a_recording_prints_what_a_stream_of_its_inputs_prints(models: Path, generated: Path, tmp_path: Path) -> None:
-    result = run_command("predict", models / "carried", generated, "--subject", "S3")
+    result = run_here("predict", models / "carried", generated, "--subject", "S3")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     rows = list(csv.DictReader(result.stdout.splitlines()))
@@ -113,7 +113,7 @@ def test_a_recording_prints_what_a_stream_of_its_inputs_prints(models: Path, gen
 
 def test_an_unlabelled_recording_is_told_its_baseline(models: Path, generated: Path) -> None:
     folder = generated / "S3" / "S3_E4_Data"
-    result = run_command("predict", models / "window", folder, "--baseline", "30-150.5", "--json")
+    result = run_here("predict", models / "window", folder, "--baseline", "30-150.5", "--json")
     assert result.returncode == 0, result.stderr
     objects = [json.loads(line) for line in result.stdout.splitlines()]
     assert all(set(line) == {"time_seconds", "probability", "answer"} for line in objects)
@@ -153,7 +153,7 @@ def test_a_recipe_that_runs_through_a_study_says_so_once(models: Path, generated
 def test_a_wrong_call_is_one_line_and_status_2(
     arguments: tuple[str, ...], complaint: str, models: Path, generated: Path
 ) -> None:
-    result = run_command(*(argument.format(models=models, generated=generated) for argument in arguments))
+    result = run_here(*(argument.format(models=models, generated=generated) for argument in arguments))
     assert result.returncode == 2, result.stderr
     assert complaint in result.stderr
     assert result.stderr.startswith("tff-esn: ")
@@ -201,6 +201,11 @@ def test_a_reader_that_leaves_is_no_error(models: Path) -> None:
     assert (process.returncode, message) == (0, "")
 
 
+def children_times() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
+
+
 def test_a_stream_starts_without_tensorflow_and_keeps_far_ahead_of_the_sensors(models: Path, tmp_path: Path) -> None:
     load_model(models / "carried").save(tmp_path / "out.keras")
     program = """
@@ -211,15 +216,13 @@ assert not {"tensorflow", "neurokit2", "pandas"} & set(sys.modules)
 """
     lines = as_text(np.random.default_rng(0).normal(size=(5000, 2)))
     for source in (models / "window", tmp_path / "out.keras"):
-        seconds = {}
+        seconds = {}  # of the processor, which others' work does not change
         for count in (1, 5000):
-            start = time.perf_counter()
+            start = children_times()
             command = [sys.executable, "-c", program, "predict", str(source), "-"]
             text = "\n".join(lines.splitlines()[:count]) + "\n"
             result = subprocess.run(command, input=text, capture_output=True, text=True)
-            seconds[count] = time.perf_counter() - start
+            seconds[count] = children_times() - start
             assert result.returncode == 0, result.stderr
             assert len(result.stdout.splitlines()) == count
-        speed = 5000 / (seconds[5000] - seconds[1])
-        print(f"{source.name}: first answer after {seconds[1]:.2f} s, then {speed:,.0f} lines/s")
-        assert speed > 1000
+        assert seconds[5000] - seconds[1] < 5

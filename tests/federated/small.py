@@ -1,38 +1,37 @@
-"""A small study for tests of federations: five subjects of random windows, with something to learn in them."""
+"""A small data set for tests of federations: five clients of random windows, with something to learn in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tff_esn.config import FederatedConfig, ReadoutConfig, ReservoirConfig
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.tables import TASKS
-from tff_esn.features.inputs import ModelInputs
-from tff_esn.features.windows import Sequences
-from tff_esn.federated.federation import Federation, RoundReport
-from tff_esn.federated.study import FederatedStudy
-from tff_esn.presets import settled
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.federated.training.experiment import FederatedExperiment
+from tff_esn.federated.training.federation import Federation, RoundReport
+from tff_esn.reservoir.esn import ESN
 
-STEPS, COLUMNS, UNITS = 4, 2, 8
+STEPS, COLUMNS, UNITS, SEED = 4, 2, 8, 3
 #: Training subjects with examples in one batch, in two and in several; one more of each for validation and test.
 EXAMPLES = {"S2": 17, "S3": 34, "S4": 25, "S5": 30, "S6": 28}
 TRAIN = ("S2", "S3", "S4")
 
 
-def small_inputs(task: str = "stress", reading: str = "window", broken: Sequence[str] = ()) -> ModelInputs:
-    """Inputs of the small study.
+def small_data(task: str = "stress", reading: str = "window", broken: Sequence[str] = ()) -> FederatedDataset:
+    """The small data set.
 
     Args:
         task: `stress`, of two classes, or `affect`, of four.
-        reading: As in `InputConfig`.
+        reading: `window`: each window has a label. `carried`: each window's last step is a step of one recording.
         broken: Subjects with a NaN among their values.
     """
-    windows = {}
+    sequences = {}
     for subject, examples in EXAMPLES.items():
         random = np.random.default_rng(int(subject[1:]))
         values = random.normal(size=(examples, STEPS, COLUMNS))
@@ -41,27 +40,34 @@ def small_inputs(task: str = "stress", reading: str = "window", broken: Sequence
         codes = np.where(random.random(examples) < 0.2, random.integers(1, 5, examples), codes)
         if subject in broken:
             values[examples // 2, -1, 0] = np.nan
-        windows[subject] = Sequences(subject, ("a", "b"), values, codes)
-    series = {subject: own.values[:, -1] for subject, own in windows.items()}
-    split = ClientSplit(TRAIN, ("S5",), ("S6",))
-    return ModelInputs(windows, series, series, split, reading, TASKS[task])
+        labels = TASKS[task].labels(codes)
+        sequences[subject] = LabelledSequences(values, labels)
+        if reading == "carried":
+            sequences[subject] = LabelledSequences((values[:, -1],), (labels,))
+    return FederatedDataset(sequences, TASKS[task], ("a", "b"), ClientSplit(TRAIN, ("S5",), ("S6",)))
 
 
-def small_study(folder: Path, **options: Any) -> FederatedStudy:
-    """The small study, its clients' files in a folder."""
-    return FederatedStudy(small_inputs(**options), folder)
+def small_experiment(folder: Path, **options: Any) -> FederatedExperiment:
+    """The small data set, its clients' files in a folder."""
+    return FederatedExperiment(small_data(**options), folder)
 
 
-def small_config(readout: Mapping[str, Any] | None = None, **changes: Any) -> FederatedConfig:
-    """Two local epochs of shuffled SGD; what is given is changed."""
-    local = ReadoutConfig(optimizer="sgd", learning_rate=0.2, batch_size=10, epochs=2, class_weight=None)
-    config = FederatedConfig(
-        reservoir=ReservoirConfig(units=UNITS),
-        readout=replace(local, **{"order": "shuffled", **(readout or {})}),
-        clients_per_round=2,
-        rounds=4,
+def small(name: str = "fedavg", **changes: Any) -> GradientAlgorithm:
+    """An algorithm with two local epochs of shuffled SGD; what is given is changed."""
+    algorithm: Any = ALGORITHMS[name](
+        **{
+            "esn": ESN(units=UNITS, seed=SEED),
+            "optimizer": "sgd",
+            "learning_rate": 0.2,
+            "batch_size": 10,
+            "epochs": 2,
+            "class_weight": None,
+            "clients_per_round": 2,
+            "rounds": 4,
+            **changes,
+        }
     )
-    return settled(replace(config, **changes))
+    return algorithm
 
 
 def play(

@@ -9,7 +9,9 @@ from pydantic.dataclasses import dataclass
 from tff_esn.algorithm import Algorithm
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
-from tff_esn.federated.parameters import AttackConfig, DefenceConfig, DiscriminatorConfig, NoiseConfig
+from tff_esn.federated.attacks.attack import AttackChoice
+from tff_esn.federated.defences.defence import DefenceChoice
+from tff_esn.federated.input_noise import InputNoise
 from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
 from tff_esn.readout.parameters import GradientTraining
 
@@ -38,9 +40,8 @@ class GradientAlgorithm(GradientTraining, Algorithm):
             process, fed with the same states. `graph`: the reservoir inside TFF's model. None for the fastest that the
             algorithm has.
         noise: Gaussian noise on the inputs of chosen clients, while they train.
-        attack: What bad clients do; None for no bad clients.
-        defence: What the server does against it; None for nothing.
-        discriminator: The network of the defence `discriminator`.
+        attack: What bad clients do, such as `sign-flip`; None for no bad clients.
+        defence: How the server defends itself against bad clients, such as `median`; None or `none` for no defence.
     """
 
     rounds: PositiveInt = 50
@@ -49,10 +50,9 @@ class GradientAlgorithm(GradientTraining, Algorithm):
     reservoirs: Literal["same", "different"] = "same"
     evaluate_every: PositiveInt = 1
     engine: Optional[Engine] = None
-    noise: NoiseConfig = NoiseConfig()
-    attack: Optional[AttackConfig] = None
-    defence: Optional[DefenceConfig] = None
-    discriminator: DiscriminatorConfig = DiscriminatorConfig()
+    noise: InputNoise = InputNoise()
+    attack: Optional[AttackChoice] = None
+    defence: DefenceChoice = None
 
     family: ClassVar[str] = "federated"
 

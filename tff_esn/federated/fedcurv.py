@@ -12,7 +12,7 @@ several places; each is a switch of `CurvatureSwitches`.
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic.dataclasses import dataclass
@@ -173,7 +173,7 @@ def subtracted(whole: Curvature, part: Curvature) -> Curvature:
 
 @plain_dataclass(frozen=True)
 class CurvatureObjective:
-    """A client's objective under FedCurv; see `tff_esn.federated.local.Objective`."""
+    """A client's objective under FedCurv; see `tff_esn.federated.objective.Objective`."""
 
     config: CurvatureSwitches
 
@@ -216,3 +216,7 @@ class CurvatureObjective:
     def finish(self, server: ServerCurvature, total: Curvature) -> ServerCurvature:
         """The clients' sums are the next round's u and v (Listing 3.5)."""
         return server._replace(curvature=total)
+
+    def without_rates(self) -> CurvatureObjective:
+        """The objective with a factor of 0."""
+        return replace(self, config=replace(self.config, factor=0.0))

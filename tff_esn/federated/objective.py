@@ -36,6 +36,12 @@ class Objective(Protocol):
     def finish(self, server: Any, total: Any) -> Any:
         """What the server knows after the round."""
 
+    def __hash__(self) -> int:
+        """Equal objectives share a process."""
+
+    def without_rates(self) -> Objective:
+        """One that is equal for all objectives that differ only in what `initialize` returns."""
+
 
 class ProximalMemory(NamedTuple):
     """FedProx's mu, and the server's weights."""
@@ -75,3 +81,7 @@ class ProximalObjective:
     def finish(self, server: Any, total: Any) -> Any:
         """The server learns nothing beside the weights."""
         return server
+
+    def without_rates(self) -> ProximalObjective:
+        """Itself: with and without a strength it computes other terms."""
+        return self

@@ -126,7 +126,7 @@ def model_function(
 
     def model() -> Any:
         keras_model, spec = on_states() if bank is None else with_reservoir()
-        loss = WeightedCrossEntropy(start.activation, work.readout.class_weight)
+        loss = WeightedCrossEntropy(start.activation, work.class_weight)
         return tff.learning.models.from_keras_model(keras_model, loss, (spec, labels))
 
     return model

@@ -9,8 +9,6 @@ from pathlib import Path
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.federated.attacks import fake_clients, flipped, strength_of
-from tff_esn.federated.input_noise import InputNoise
 from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.samples import Samples, sample_states
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
@@ -63,38 +61,28 @@ def client_reservoirs(
 
 
 def training_data(data: FederatedDataset, algorithm: GradientAlgorithm, seed: int) -> FederatedDataset:
-    """What the training clients see, with noise where it is asked for, and that of an attack."""
-    clients, noise, attack = data.partition.train, algorithm.noise, algorithm.attack
-    own = data.of(clients)
-    if noise.standard_deviation:
-        own = InputNoise(noise.standard_deviation, noise.clients or clients, seed).added_to(own)
-    if attack is not None and attack.kind == "noise":
-        fakes = fake_clients(attack, clients, seed)
-        own = InputNoise(strength_of(attack), fakes, seed_for(seed, "attack")).added_to(own)
-    return own
+    """The training clients' data, with the algorithm's noise and what its attack changes."""
+    attack, noisy = algorithm.attack, algorithm.noise.added_to(data.part("train"), seed)
+    if attack is None:
+        return noisy
+    return attack.on_data(noisy, attack.fake_clients(noisy.clients, seed), seed_for(seed, "attack"))
 
 
 def write_client_states(
-    folder: Path,
-    data: FederatedDataset,
-    reservoirs: Sequence[ReservoirWeights],
-    batch_size: int,
-    flipping: Sequence[str] = (),
+    folder: Path, data: FederatedDataset, reservoirs: Sequence[ReservoirWeights], batch_size: int
 ) -> ClientFiles:
-    """Writes the states of each client in its own reservoir; the labels of those in `flipping` are wrong."""
+    """Writes the states of each client in its own reservoir."""
     samples: dict[str, Samples] = {}
     if all(weights is reservoirs[0] for weights in reservoirs):
         samples = sample_states(data, reservoirs[0])
     else:
         for client, weights in zip(data.clients, reservoirs):
             samples.update(sample_states(data.of([client]), weights))
-    return _write(folder, data, samples, batch_size, flipping)
+    return _write(folder, data, samples, batch_size)
 
 
-def write_client_windows(
-    folder: Path, data: FederatedDataset, batch_size: int, flipping: Sequence[str] = ()
-) -> ClientFiles:
-    """Writes the windows of each client, for a reservoir in the graph; the labels of those in `flipping` are wrong."""
+def write_client_windows(folder: Path, data: FederatedDataset, batch_size: int) -> ClientFiles:
+    """Writes the windows of each client, for a reservoir in the graph."""
     samples = {}
     for client, own in data.sequences.items():
         if own.per_step or isinstance(own.values, tuple):
@@ -102,19 +90,16 @@ def write_client_windows(
                 f"{client}: a label for each step with a reservoir in the graph; expected windows with a label each"
             )
         samples[client] = Samples(own.values[own.counted], own.sample_labels)
-    return _write(folder, data, samples, batch_size, flipping)
+    return _write(folder, data, samples, batch_size)
 
 
-def _write(
-    folder: Path, data: FederatedDataset, samples: dict[str, Samples], batch_size: int, flipping: Sequence[str]
-) -> ClientFiles:
+def _write(folder: Path, data: FederatedDataset, samples: dict[str, Samples], batch_size: int) -> ClientFiles:
     for client, own in samples.items():
         if not len(own.labels):
             found = f"no sample of the task {data.task.name!r}"
             raise DataError(client, found, f"classes {', '.join(data.classes)}")
     counts = tuple(len(own.labels) for own in samples.values())
     rows = -(-max(counts) // batch_size) * batch_size
-    samples.update({client: flipped(samples[client], len(data.classes)) for client in flipping})
     for client, own in samples.items():
         write_examples(folder / f"{client}.f32", own.values, own.labels, rows)
     return ClientFiles(folder, tuple(samples), counts, rows, next(iter(samples.values())).values.shape[1:])

@@ -1,7 +1,7 @@
 """A network that tells updates of clients with noisy inputs from those of others (thesis chapter 4, section 6.1).
 
-Two dense layers with dropout and a sigmoid (Figure 6.2) judge an update d = w_k - w_t; thesis Algorithms 3 and 4 then
-average over all drawn clients, with d = 0 for those it rejects, or, as meant, over those it accepts.
+Two dense layers with dropout and a sigmoid (Figure 6.2) classify an update d = w_k - w_t; thesis Algorithms 3 and 4
+then average over all drawn clients, with d = 0 for those it rejects, or, as meant, over those it accepts.
 
 It learns from subjects who take no other part: from each of them as it is, and with noise on its inputs.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +21,11 @@ from pydantic import TypeAdapter
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.federated.attacks import HONEST
-from tff_esn.federated.defences import Judgement, Rule
+from tff_esn.federated.attacks.attack import HONEST
+from tff_esn.federated.defences.defence import Aggregate, Defence
+from tff_esn.federated.defences.discriminator import DiscriminatorDefence, DiscriminatorParameters
 from tff_esn.federated.input_noise import InputNoise
 from tff_esn.federated.objective import ProximalObjective
-from tff_esn.federated.parameters import DefenceConfig, DiscriminatorConfig
 from tff_esn.federated.training.client_states import client_reservoirs, write_client_states
 from tff_esn.federated.training.local import Client, LocalTraining, LocalWork
 from tff_esn.metrics import score
@@ -70,7 +69,9 @@ class UpdateExamples:
         return train, test
 
 
-def step_examples(data: FederatedDataset, algorithm: GradientAlgorithm) -> UpdateExamples:
+def step_examples(
+    network: DiscriminatorParameters, data: FederatedDataset, algorithm: GradientAlgorithm
+) -> UpdateExamples:
     """The steps of training two random ESNs: one on the subjects as they are, one with noise (the thesis)."""
     subjects, seed, classes = _subjects(data), algorithm.esn.seed, len(data.classes)
     updates, accuracy = [], {}
@@ -78,10 +79,10 @@ def step_examples(data: FederatedDataset, algorithm: GradientAlgorithm) -> Updat
         weights = draw_weights(algorithm.esn, data.inputs, seed_for(seed, "discriminator", kind))
         own = data.of(subjects)
         if kind == "fake":
-            own = InputNoise(algorithm.discriminator.noise, subjects, seed_for(seed, "discriminator")).added_to(own)
+            own = InputNoise(network.noise).added_to(own, seed_for(seed, "discriminator"))
         examples = Samples.concatenate(list(sample_states(own, weights).values()))
         start = initial_readout(algorithm.esn.units, classes, seed_for(seed, "readout", kind))
-        steps, last = readout_steps(examples, algorithm.discriminator.readout, classes, start)
+        steps, last = readout_steps(examples, network.readout, classes, start)
         updates.append(steps)
         if data.partition.test:
             tested = Samples.concatenate(list(sample_states(data.part("test"), weights).values()))
@@ -106,9 +107,13 @@ def readout_steps(
 
 
 def round_examples(
-    data: FederatedDataset, algorithm: GradientAlgorithm, training: GradientTraining, scratch: Path
+    network: DiscriminatorParameters,
+    data: FederatedDataset,
+    algorithm: GradientAlgorithm,
+    training: GradientTraining,
+    scratch: Path,
 ) -> UpdateExamples:
-    """Updates of whole rounds, such as the network will judge.
+    """Updates of whole rounds, such as the network will be given.
 
     FedAvg is played with the subjects as clients, each once as it is and once with noise, some of the noisy ones in
     the mean.
@@ -122,9 +127,9 @@ def round_examples(
         # Under `same` the clients to come have the server's reservoir, so that is what to learn from.
         reservoir_seed = own_seed if different else seed
         _, reservoirs = client_reservoirs(algorithm.esn, data.inputs, subjects, different, reservoir_seed)
-        noise = InputNoise(algorithm.discriminator.noise, subjects, own_seed)
+        noise = InputNoise(network.noise)
         paths, rows = [], 0
-        for kind, seen in (("real", data.of(subjects)), ("fake", noise.added_to(data.of(subjects)))):
+        for kind, seen in (("real", data.of(subjects)), ("fake", noise.added_to(data.of(subjects), own_seed))):
             files = write_client_states(scratch / f"{restart}-{kind}", seen, reservoirs, training.batch_size)
             paths += [(str(files.path(subject)), REAL if kind == "real" else FAKE) for subject in subjects]
             rows = files.rows
@@ -136,7 +141,7 @@ def round_examples(
 
 
 def _play(training: LocalTraining, clients: Sequence[tuple[str, int]], seed: int) -> list[tuple[NDArray, int]]:
-    work, random, run = training.work, generator_for(seed, "mixture"), tf.function(training)
+    work, random, run = training.work, generator_for(seed, "mixture"), tf.function(training, autograph=False)
     weights = tf.constant(initial_readout(work.units, work.classes, seed).weights)
     server, rate = training.objective.initialize(weights), tf.constant(work.readout.learning_rate)
     played = []
@@ -144,7 +149,8 @@ def _play(training: LocalTraining, clients: Sequence[tuple[str, int]], seed: int
         drawn: list[tf.Tensor] = []
         for i, (path, kind) in enumerate(clients):
             order = tf.constant([seed_for(seed, "order", str(i)), number * work.readout.epochs], tf.int32)
-            result = run(weights, rate, server, Client(tf.constant(path), order, tf.constant(0), HONEST, ()))
+            client = Client(tf.constant(path), order, tf.constant(0), tf.constant(HONEST), ())
+            result = run(weights, rate, server, client)
             played.append((result.update.numpy().ravel(), kind))
             if kind == REAL or random.random() < 0.5:
                 drawn.append(result.update)
@@ -164,8 +170,8 @@ class DiscriminatorCard:
     """What a discriminator is.
 
     Attributes:
-        parameters: Of the readouts it judges, bias included.
-        subjects: Whom it learnt from.
+        parameters: Of the readouts whose updates it takes, bias included.
+        subjects: Subjects it learnt from.
         trained_on: `steps` or `rounds`.
         config: The network.
         validation_accuracy: Keras's, after the last epoch.
@@ -176,7 +182,7 @@ class DiscriminatorCard:
     parameters: int
     subjects: tuple[str, ...]
     trained_on: str
-    config: DiscriminatorConfig
+    config: DiscriminatorParameters
     validation_accuracy: float
     train_f1: float
     test_f1: float
@@ -221,40 +227,37 @@ class Discriminator:
             raise DataError(path, "layers of other sizes than its card tells", expected)
         return cls(layers, card)
 
-    @lru_cache(maxsize=16)  # noqa: B019 - one rule for one network, so that one process serves it.
-    def rule(self, treatment: str) -> DiscriminatorRule:
-        """The network as the server's rule."""
-        return DiscriminatorRule(self.layers, treatment)
+    def defence(self, treatment: str) -> TrainedDefence:
+        """The network as the server's defence."""
+        return TrainedDefence(self.layers, treatment)
 
 
 @dataclass(frozen=True, eq=False)
-class DiscriminatorRule(Rule):
+class TrainedDefence(Defence):
     """Accepts the updates that the network takes for real; thesis Algorithms 3 and 4.
 
     Attributes:
         layers: Kernel and bias of each dense layer.
-        treatment: `replaced` or `left_out`; see `DefenceConfig`.
+        treatment: `replaced` or `left_out`; see `DiscriminatorDefence`.
     """
 
     layers: tuple[tuple[NDArray, NDArray], ...]
     treatment: str
 
-    def __call__(self, updates: tf.Tensor, weights: tf.Tensor) -> Judgement:
-        """Judges a round."""
-        judgement = super().__call__(updates, weights)
+    def __call__(self, updates: tf.Tensor, weights: tf.Tensor) -> Aggregate:
+        """Aggregates a round."""
+        aggregate = super().__call__(updates, weights)
         if self.treatment == "left_out":
-            return judgement
+            return aggregate
         # A rejected client's weights are the server's: an update of 0 that counts in the mean.
         share = tf.math.divide_no_nan(
-            tf.reduce_sum(tf.boolean_mask(weights, judgement.accepted)), tf.reduce_sum(weights)
+            tf.reduce_sum(tf.boolean_mask(weights, aggregate.accepted)), tf.reduce_sum(weights)
         )
-        return judgement._replace(update=share * judgement.update)
+        # Algorithm 4 sums what all clients send beside their weights.
+        return Aggregate(share * aggregate.update, aggregate.accepted, weights > 0)
 
-    def hears(self, accepted: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Algorithm 4 sums what all clients send beside their weights."""
-        return accepted if self.treatment == "left_out" else weights > 0
-
-    def _accepts(self, updates: tf.Tensor) -> tf.Tensor:
+    def accepts(self, updates: tf.Tensor) -> tf.Tensor:
+        """Updates for which the network's sigmoid is above 1/2."""
         values = updates
         for kernel, bias in self.layers[:-1]:
             values = tf.nn.relu(tf.matmul(values, tf.constant(kernel)) + bias)
@@ -262,7 +265,7 @@ class DiscriminatorRule(Rule):
         return tf.matmul(values, tf.constant(kernel))[:, 0] + bias[0] > 0
 
 
-def discriminator_network(parameters: int, config: DiscriminatorConfig, seed: int) -> tf.keras.Model:
+def discriminator_network(parameters: int, config: DiscriminatorParameters, seed: int) -> tf.keras.Model:
     """The untrained network, compiled."""
     first, second = config.units
 
@@ -288,18 +291,23 @@ def discriminator_network(parameters: int, config: DiscriminatorConfig, seed: in
 
 
 def update_examples(
-    data: FederatedDataset, algorithm: GradientAlgorithm, training: GradientTraining, scratch: Path
+    defence: DiscriminatorDefence,
+    data: FederatedDataset,
+    algorithm: GradientAlgorithm,
+    training: GradientTraining,
+    scratch: Path,
 ) -> UpdateExamples:
     """What the discriminator of an algorithm learns from."""
-    if (algorithm.defence or DefenceConfig()).trained_on == "steps":
-        return step_examples(data, algorithm)
-    return round_examples(data, algorithm, training, scratch)
+    if defence.trained_on == "steps":
+        return step_examples(defence.network, data, algorithm)
+    return round_examples(defence.network, data, algorithm, training, scratch)
 
 
 def train_discriminator(
-    examples: UpdateExamples, config: DiscriminatorConfig, subjects: Sequence[str], defence: DefenceConfig, seed: int
+    defence: DiscriminatorDefence, examples: UpdateExamples, subjects: Sequence[str], seed: int
 ) -> Discriminator:
     """Trains the network on four fifths of the examples and tests it on the rest."""
+    config = defence.network
     train, test = examples.split(seed)
     model = discriminator_network(examples.updates.shape[1], config, seed)
     history = model.fit(
@@ -329,12 +337,15 @@ def _f1(model: tf.keras.Model, examples: UpdateExamples) -> float:
 
 
 def discriminator_for(
-    data: FederatedDataset, algorithm: GradientAlgorithm, training: GradientTraining, scratch: Path
+    defence: DiscriminatorDefence,
+    data: FederatedDataset,
+    algorithm: GradientAlgorithm,
+    training: GradientTraining,
+    scratch: Path,
 ) -> Discriminator:
     """The discriminator of an algorithm: read from its file, or trained on the split's subjects."""
-    defence = algorithm.defence or DefenceConfig("discriminator")
     if defence.file is not None:
         outputs, _ = output_layer(len(data.classes))
         return Discriminator.load(Path(defence.file), (algorithm.esn.units + 1) * outputs)
-    examples = update_examples(data, algorithm, training, scratch)
-    return train_discriminator(examples, algorithm.discriminator, _subjects(data), defence, algorithm.esn.seed)
+    examples = update_examples(defence, data, algorithm, training, scratch)
+    return train_discriminator(defence, examples, _subjects(data), algorithm.esn.seed)

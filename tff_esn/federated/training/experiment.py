@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.federated.attacks import ON_DATA, fake_clients
-from tff_esn.federated.defences import RULES, Rule
+from tff_esn.federated.defences.defence import Defence
 from tff_esn.federated.training.client_states import (
     ClientFiles,
     client_reservoirs,
@@ -20,7 +19,6 @@ from tff_esn.federated.training.client_states import (
     write_client_states,
     write_client_windows,
 )
-from tff_esn.federated.training.discriminator import Discriminator, discriminator_for
 from tff_esn.federated.training.federation import build_federation
 from tff_esn.federated.training.rounds import Evaluator, Program
 from tff_esn.readout.model import TrainedESN
@@ -44,7 +42,7 @@ class FederatedExperiment:
 
     def __init__(self, data: FederatedDataset, scratch: Path, elsewhere: Path | None = None) -> None:
         self.data, self._scratch, self._elsewhere = data, scratch, elsewhere
-        self._drawn, self._evaluators, self._discriminators = Shared(), Shared(), Shared()
+        self._drawn, self._evaluators, self._defences = Shared(), Shared(), Shared()
         self._written = Shared(dropped=lambda files: shutil.rmtree(files.folder))
 
     def program(self, algorithm: GradientAlgorithm) -> Program:
@@ -60,7 +58,7 @@ class FederatedExperiment:
             initial_readout(algorithm.esn.units, classes, seed),
             seed,
             self._reservoirs(algorithm)[1] if in_graph else None,
-            self._rule(algorithm),
+            self._defence(algorithm),
         )
         evaluator = self._evaluator(algorithm)
         return Program(federation, evaluator, algorithm.rounds, number, algorithm.evaluate_every, seed)
@@ -75,49 +73,35 @@ class FederatedExperiment:
         weights = class_weights(algorithm.class_weight, labels, len(self.data.classes))
         return replace(algorithm.training, class_weight=weights)
 
-    def discriminator(self, algorithm: GradientAlgorithm) -> Discriminator:
-        """That of an algorithm whose defence it is."""
-        key = (
-            algorithm.defence,
-            algorithm.discriminator,
-            algorithm.esn,
-            algorithm.reservoirs,
-            algorithm.training,
-        )
-
-        def make() -> Discriminator:
-            return discriminator_for(self.data, algorithm, self.training(algorithm), self._scratch / "discriminator")
-
-        return self._discriminators.get(key, make, lambda made: sum(kernel.nbytes for kernel, _ in made.layers))
-
     def files(self, algorithm: GradientAlgorithm) -> ClientFiles:
         """The clients' examples, in a folder of their own below that of all."""
         in_graph = algorithm.chosen_engine == "graph"
         size, seed = algorithm.batch_size, algorithm.esn.seed
-        attack = algorithm.attack if algorithm.attack is not None and algorithm.attack.kind in ON_DATA else None
+        attack = algorithm.attack if algorithm.attack is not None and algorithm.attack.changes_data else None
         reservoirs = None if in_graph else (algorithm.esn, algorithm.reservoirs)
         key = (algorithm.noise, attack, seed, size, reservoirs)
 
         def make() -> ClientFiles:
             data = training_data(self.data, algorithm, seed)
             folder = self._scratch / fingerprint(key)
-            flips = attack is not None and attack.kind == "label-flip"
-            flipping = fake_clients(attack, self.data.partition.train, seed) if flips else ()
             if in_graph:
-                files = write_client_windows(folder, data, size, flipping)
+                files = write_client_windows(folder, data, size)
             else:
-                files = write_client_states(folder, data, self._reservoirs(algorithm)[1], size, flipping)
+                files = write_client_states(folder, data, self._reservoirs(algorithm)[1], size)
             return files if self._elsewhere is None else replace(files, elsewhere=self._elsewhere / folder.name)
 
         return self._written.get(key, make, lambda made: made.bytes)
 
-    def _rule(self, algorithm: GradientAlgorithm) -> Rule | None:
-        defence = algorithm.defence
-        if defence is None or defence.kind in ("none", "tff-robust"):
+    def _defence(self, algorithm: GradientAlgorithm) -> Defence | None:
+        defence, training = algorithm.defence, self.training(algorithm)
+        if defence is None:
             return None
-        if defence.kind != "discriminator":
-            return RULES[defence.kind]
-        return self.discriminator(algorithm).rule(defence.treatment)
+
+        def make() -> Defence:
+            return defence.prepared(self.data, algorithm, training, self._scratch / "defence")
+
+        # One object for each, so that one process serves it; they are small.
+        return self._defences.get((defence, algorithm.esn, algorithm.reservoirs, training), make, lambda made: 0)
 
     def _reservoirs(self, algorithm: GradientAlgorithm) -> tuple[ReservoirWeights, list[ReservoirWeights]]:
         different, data, esn = algorithm.reservoirs == "different", self.data, algorithm.esn

@@ -12,11 +12,9 @@ import tensorflow as tf
 
 from tff_esn.errors import ConfigError
 from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.federated.attacks import ON_DATA, fake_clients, update_attack
-from tff_esn.federated.defences import Rule
-from tff_esn.federated.fedcurv import CurvatureObjective
+from tff_esn.federated.attacks.attack import HONEST, Attack
+from tff_esn.federated.defences.defence import Defence
 from tff_esn.federated.objective import Objective
-from tff_esn.federated.parameters import AttackConfig
 from tff_esn.federated.training.builtin import ReservoirBank, build_builtin_process, client_dataset, model_function
 from tff_esn.federated.training.client_states import ClientFiles
 from tff_esn.federated.training.local import Client, Diagnostics, LocalWork
@@ -24,7 +22,6 @@ from tff_esn.federated.training.process import ServerState, build_readout_proces
 from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.weights import ReservoirWeights
-from tff_esn.runtime.context import load_tff
 from tff_esn.seeds import seed_for
 
 
@@ -37,7 +34,7 @@ class RoundReport:
         examples: Number of these examples.
         clients: Each client's own diagnostics; none from TFF's own processes, which tell of all together.
         left_out: Clients whose update was not finite. TFF's own processes tell that there were such, not who.
-        accepted: Whom the server's rule accepted; empty without a rule.
+        accepted: Whether the defence accepted a client's update; empty without a defence that chooses.
         fake: Those of the round's clients that attack.
     """
 
@@ -72,7 +69,7 @@ def build_federation(
     start: Readout,
     seed: int,
     reservoirs: Sequence[ReservoirWeights] | None = None,
-    rule: Rule | None = None,
+    defence: Defence | None = None,
 ) -> Federation:
     """The federation of an algorithm.
 
@@ -84,7 +81,7 @@ def build_federation(
         start: The readout before the first round.
         seed: Seed of the examples' orders.
         reservoirs: The clients' own, for the engine `graph`.
-        rule: How the server combines updates, if not by their mean.
+        defence: How the server combines updates, ready to use; None for their mean.
     """
     work = LocalWork(
         columns=int(np.prod(files.shape)),
@@ -98,9 +95,8 @@ def build_federation(
     if engine == "states" or "builtin" not in algorithm.engines:
         if objective is None:
             raise ConfigError(f"{algorithm.name} with engine = {engine!r}; expected an objective, or a TFF process")
-        return ReadoutFederation(algorithm, files, work, start, seed, reservoirs, rule, objective)
-    defended = algorithm.defence is not None and algorithm.defence.kind != "none"
-    if defended or (algorithm.attack is not None and algorithm.attack.kind not in ON_DATA):
+        return ReadoutFederation(algorithm, files, work, start, seed, reservoirs, defence, objective)
+    if defence is not None or (algorithm.attack is not None and algorithm.attack.on_update() != HONEST):
         raise ConfigError(f"an attack on updates or a defence with engine = {engine!r}; expected engine = 'states'")
     return BuiltinFederation(algorithm, files, work, start, seed, reservoirs)
 
@@ -108,17 +104,18 @@ def build_federation(
 class _OnFiles:
     """A federation whose clients' examples are files."""
 
-    def __init__(self, files: ClientFiles, work: LocalWork, attack: AttackConfig | None, seed: int) -> None:
+    def __init__(self, files: ClientFiles, work: LocalWork, attack: Attack | None, seed: int) -> None:
         self.clients, self.work = files.clients, work
         self.row = {client: i for i, client in enumerate(files.clients)}
-        self.fake = fake_clients(attack, files.clients, seed)
-        self._files, self._attack, self._seed = files, attack, seed
+        self.fake = () if attack is None else attack.fake_clients(files.clients, seed)
+        self._on_update = HONEST if attack is None else attack.on_update()
+        self._files, self._seed = files, seed
 
     def client(self, name: str, round_number: int, own: Any) -> Client:
         """What a round is told of a client."""
         first = round_number * self.work.readout.epochs
         order = np.array([seed_for(self._seed, "order", name), first], np.int32)
-        attack = update_attack(self._attack, name in self.fake)
+        attack = np.array(self._on_update if name in self.fake else HONEST, np.float32)
         return Client(str(self._files.seen_path(name)), order, np.int32(self.row[name]), attack, own)
 
 
@@ -145,16 +142,16 @@ class ReadoutFederation(_OnFiles):
         start: Readout,
         seed: int,
         reservoirs: Sequence[ReservoirWeights] | None,
-        rule: Rule | None,
+        defence: Defence | None,
         objective: Objective,
     ) -> None:
         super().__init__(files, work, algorithm.attack, seed)
         self.objective = objective
         self._rate, self._start = algorithm.server_learning_rate, start
         features = None if reservoirs is None else _InGraph(tuple(reservoirs), files.shape)
-        robust = algorithm.defence is not None and algorithm.defence.kind == "tff-robust"
-        same = _without_rates(replace(work, features=features)), _without_rates(self.objective)
-        self._process = _kept_process(*same, robust, rule)
+        # Learning rates are part of the state, so that one process serves for all of them.
+        without_rates = replace(work, features=features, readout=replace(work.readout, learning_rate=1.0))
+        self._process = _kept_process(without_rates, objective.without_rates(), defence)
 
     def initial_state(self) -> ReadoutState:
         """The initial readout, with the learning rates of the configuration."""
@@ -176,11 +173,11 @@ class ReadoutFederation(_OnFiles):
             for name, row in zip(drawn, rows)
         ]
         server, output = self._process.next(state.server, clients)
-        heard = np.asarray(output.heard if len(output.heard) else output.diagnostics.finite, bool)
-        # Where nobody is heard the server keeps its sums, and the clients what they sent for them.
-        own = self._empty_messages() if heard.any() else state.own
-        counted = np.array(rows)[heard]
-        tf.nest.map_structure(lambda all_, sent: all_.__setitem__(counted, sent[heard]), own, output.messages)
+        counted = np.asarray(output.counted if len(output.counted) else output.diagnostics.finite, bool)
+        # Where no message counts the server keeps its sums, and the clients what they sent for them.
+        own = self._empty_messages() if counted.any() else state.own
+        changed = np.array(rows)[counted]
+        tf.nest.map_structure(lambda all_, sent: all_.__setitem__(changed, sent[counted]), own, output.messages)
         report = _report(dict(zip(drawn, map(Diagnostics._make, zip(*output.diagnostics)))))
         accepted = dict(zip(drawn, map(bool, output.accepted)))
         fake = tuple(name for name in drawn if name in self.fake)
@@ -253,19 +250,9 @@ class _InGraph:
         return layer.states(tf.reshape(values, (-1, *self.shape)), reservoir)
 
 
-def _without_rates(value: Any) -> Any:
-    """The same but for numbers that are part of the state, so that one process serves for all of them."""
-    if isinstance(value, LocalWork):
-        return replace(value, readout=replace(value.readout, learning_rate=1.0))
-    if isinstance(value, CurvatureObjective):
-        return replace(value, config=replace(value.config, factor=0.0))
-    return value
-
-
 @lru_cache(maxsize=32)
-def _kept_process(work: LocalWork, objective: Objective, robust: bool, rule: Rule | None) -> Any:
-    aggregator = load_tff().learning.robust_aggregator() if robust else None
-    return build_readout_process(work, objective, aggregator=aggregator, rule=rule)
+def _kept_process(work: LocalWork, objective: Objective, defence: Defence | None) -> Any:
+    return build_readout_process(work, objective, defence=defence)
 
 
 def _arrays(values: Any) -> Any:

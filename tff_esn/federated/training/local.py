@@ -98,6 +98,13 @@ class LocalWork:
     features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
 
     @property
+    def class_weight(self) -> tuple[float, ...] | None:
+        """The weight of each class; None for equal ones."""
+        weights = self.readout.class_weight
+        assert not isinstance(weights, str), "a number for each class"
+        return weights
+
+    @property
     def outputs(self) -> int:
         """Of the readout."""
         return output_layer(self.classes)[0]
@@ -121,10 +128,10 @@ class LocalTraining:
         self.optimizer = OPTIMIZERS[work.readout.optimizer]
         # All that follows the reading is one XLA program: its shapes are those of every client. TFF's worker has no
         # XLA and interprets it.
-        self._compiled = tf.function(self._train, jit_compile=True)
+        self._compiled = tf.function(self._train, jit_compile=True, autograph=False)
 
     def __call__(self, weights: tf.Tensor, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
-        """Reads the client's file, trains from the server's weights, and judges what came out."""
+        """Reads the client's file, trains from the server's weights, and checks the update."""
         work = self.work
         values, labels = read_examples(client.path, work.columns, work.rows)
         states = values if work.features is None else work.features(values, client.reservoir)
@@ -152,7 +159,7 @@ class LocalTraining:
         states = with_ones(states)
         progress = started(weights, self.optimizer, self.objective.start(server, own, weights))
         for epoch, order in enumerate(orders):
-            batches, count = batches_of(states, labels, readout.batch_size, classes, readout.class_weight, order)
+            batches, count = batches_of(states, labels, readout.batch_size, classes, self.work.class_weight, order)
             before = count * epoch
             progress = run_epoch(
                 self.optimizer, self.objective, batches, count, progress, before, learning_rate, self._together
@@ -160,9 +167,9 @@ class LocalTraining:
         message = self.objective.message(server, progress.weights, _joined(batches), progress.penalty)
         update = progress.weights - weights
         update = attack[0] * update + attack[1] * tf.sqrt(tf.reduce_mean(update**2)) * noise
-        return self._judged(update, progress, message, tf.reduce_sum(batches.examples))
+        return self._checked(update, progress, message, tf.reduce_sum(batches.examples))
 
-    def _judged(self, update: tf.Tensor, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
+    def _checked(self, update: tf.Tensor, progress: Progress, message: Any, examples: tf.Tensor) -> ClientResult:
         norm = tf.norm(update)
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(part)) for part in tf.nest.flatten((update, message))])
 

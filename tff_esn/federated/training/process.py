@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.federated.defences import Rule, gathered
+from tff_esn.federated.defences.defence import Defence, gathered
 from tff_esn.federated.objective import Objective
 from tff_esn.federated.training.local import Client, ClientResult, Diagnostics, LocalTraining, LocalWork
 from tff_esn.runtime.context import load_tff
@@ -48,22 +48,21 @@ class RoundOutput(NamedTuple):
     Attributes:
         diagnostics: Of the clients, each a `(clients,)` vector.
         messages: What they sent for the next round's objectives, stacked.
-        accepted: `(clients,)`: whom the rule accepted; empty without a rule.
-        heard: `(clients,)`: whose messages the rule let count; empty without a rule.
+        accepted: `(clients,)`: whose updates the defence accepted; empty without a defence that chooses.
+        counted: `(clients,)`: whose messages count then; empty likewise.
     """
 
     diagnostics: Diagnostics
     messages: Any
     accepted: Any
-    heard: Any
+    counted: Any
 
 
 def build_readout_process(
     work: LocalWork,
     objective: Objective,
     server_learning_rate: float = 1.0,
-    aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
-    rule: Rule | None = None,
+    defence: Defence | None = None,
 ) -> tff.templates.IterativeProcess:
     """Rounds of local training, the mean of the clients' updates, and a step of the server's SGD along it.
 
@@ -73,8 +72,7 @@ def build_readout_process(
         work: What a client does.
         objective: What it minimises beside its loss.
         server_learning_rate: With 1 the server's weights become the clients' mean.
-        aggregator: How updates become one; None for their weighted mean.
-        rule: How the server judges the clients' updates instead, all of them before it.
+        defence: How the server combines updates, ready to use; None for their weighted mean.
 
     Returns:
         `initialize: ( -> ServerState@SERVER)` and
@@ -85,6 +83,7 @@ def build_readout_process(
     server_optimizer = tff.learning.optimizers.build_sgdm(server_learning_rate)
     weights_type = tff.types.tensorflow_to_type(_specs(work.zero_weights()))
     message_type = tff.types.tensorflow_to_type(_specs(objective.empty_message(work.zero_weights())))
+    aggregator = None if defence is None else defence.aggregator()
     factory = aggregator or tff.aggregators.MeanFactory(no_nan_division=True)
     aggregation = factory.create(weights_type, tff.TensorType(np.float32))
     aggregator_type = aggregation.initialize.type_signature.result.member
@@ -118,41 +117,41 @@ def build_readout_process(
         return training(state.weights, state.learning_rate, state.objective, client)
 
     @tff.tensorflow.computation(state_type, aggregator_type, weights_type, message_type, np.float32)
-    def server_update(state: Any, of_aggregator: Any, mean: Any, total: Any, counted: Any) -> ServerState:
+    def server_update(state: Any, of_aggregator: Any, mean: Any, total: Any, weight: Any) -> ServerState:
         optimizer, weights = server_optimizer.next(state.optimizer, state.weights, -mean)
-        told = objective.finish(state.objective, total)
-        kept = tf.nest.map_structure(lambda new, old: tf.where(counted > 0, new, old), told, state.objective)
-        return ServerState(weights, optimizer, of_aggregator, kept, state.learning_rate)
+        # Where no client counts, the objective's knowledge stays.
+        finished = objective.finish(state.objective, total)
+        known = tf.nest.map_structure(lambda new, old: tf.where(weight > 0, new, old), finished, state.objective)
+        return ServerState(weights, optimizer, of_aggregator, known, state.learning_rate)
 
     @tff.tensorflow.computation(weights_type, np.float32, message_type)
     def as_rows(update: Any, weight: Any, message: Any) -> Any:
         return tf.reshape(update, (-1,)), weight, message
 
     @tff.tensorflow.computation
-    def judge(updates: Any, weights: Any, messages: Any) -> Any:
-        assert rule is not None
-        judgement = rule(updates, weights)
-        heard = rule.hears(judgement.accepted, weights)
-        total = tf.nest.map_structure(lambda rows: tf.reduce_sum(tf.boolean_mask(rows, heard), axis=0), messages)
-        counted = tf.reduce_sum(tf.boolean_mask(weights, heard))
-        return tf.reshape(judgement.update, work.zero_weights().shape), total, counted, judgement.accepted, heard
+    def aggregate(updates: Any, weights: Any, messages: Any) -> Any:
+        assert defence is not None
+        update, accepted, counted = defence(updates, weights)
+        total = tf.nest.map_structure(lambda rows: tf.reduce_sum(tf.boolean_mask(rows, counted), axis=0), messages)
+        weight = tf.reduce_sum(tf.boolean_mask(weights, counted))
+        return tf.reshape(update, work.zero_weights().shape), total, weight, accepted, counted
 
     @tff.federated_computation(tff.FederatedType(state_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS))
     def next_round(state: Any, clients: Any) -> Any:
         results = tff.federated_map(client_update, (tff.federated_broadcast(state), clients))
-        if rule is None:
+        if defence is None or aggregator is not None:
             aggregated = aggregation.next(state.aggregator, results.update, results.weight)
             of_aggregator, mean = aggregated.state, aggregated.result
-            total, counted = tff.federated_sum(results.message), tff.federated_sum(results.weight)
-            accepted = heard = tff.federated_value((), tff.SERVER)
+            total, weight = tff.federated_sum(results.message), tff.federated_sum(results.weight)
+            accepted = counted = tff.federated_value((), tff.SERVER)
         else:
             rows = gathered(tff.federated_map(as_rows, (results.update, results.weight, results.message)))
-            mean, total, counted, accepted, heard = tff.federated_map(judge, rows)
+            mean, total, weight, accepted, counted = tff.federated_map(aggregate, rows)
             of_aggregator = state.aggregator
-        new = tff.federated_map(server_update, (state, of_aggregator, mean, total, counted))
+        new = tff.federated_map(server_update, (state, of_aggregator, mean, total, weight))
         # At the server: what stays at the clients would make those of a fleet compute twice.
-        told = gathered(tff.federated_zip((results.diagnostics, results.message)))
-        return new, RoundOutput(told[0], told[1], accepted, heard)
+        diagnostics, messages = gathered(tff.federated_zip((results.diagnostics, results.message)))
+        return new, RoundOutput(diagnostics, messages, accepted, counted)
 
     return tff.templates.IterativeProcess(initialize, next_round)
 
