@@ -20,10 +20,10 @@ from tff_esn.cli import (
     errata,
     federate,
     inspect,
+    privacy,
     reproduce,
     runs,
     solve,
-    tune,
     worker,
 )
 from tff_esn.cli.options import Command, Group
@@ -65,11 +65,11 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
     inspect.inspect,
-    tune.tune,
     reproduce.reproduce,
     reproduce.report,
     errata.errata,

@@ -14,6 +14,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from tff_esn.console import console, log
 
+#: Group of the main options in the help.
+MAIN = "Options"
+
 
 @dataclass
 class Settings:
@@ -45,8 +48,25 @@ def _verbose(context: click.Context, option: click.Parameter, value: bool) -> No
         log.setLevel(logging.DEBUG)
 
 
+def _short_help(context: click.Context, option: click.Parameter, value: bool) -> None:
+    if value:
+        command = context.command
+        command.params = [one for one in command.params if getattr(one, "rich_help_panel", None) in (None, MAIN)]
+        print(context.get_help())
+        print(f"'{context.command_path} --help' shows all options.")
+        context.exit()
+
+
 def _common() -> list[click.Parameter]:
     return [
+        click.Option(
+            ["-h"],
+            is_flag=True,
+            is_eager=True,
+            callback=_short_help,
+            expose_value=False,
+            help="Show the main options and exit.",
+        ),
         click.Option(
             ["--seed"],
             type=click.IntRange(0),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
@@ -15,6 +16,8 @@ from tff_esn.parameters import Parameters, help_of, nested
 
 #: Nested parameters whose options have no prefix, and the group of the help that they are in.
 FLAT = {"esn": "Reservoir", "plasticity": "Plasticity"}
+#: Groups of the help for what several algorithms share, by the class that declares it.
+GROUPS = {"GradientTraining": "Training of the readout", "GradientAlgorithm": "Federation", "ClosedForm": "Solution"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ def parameters_of(kind: type, group: str, key: str = "", prefix: str = "") -> It
     What is chosen by name, such as an attack, has an option for the name and, with a prefix, options for the parameters
     that all of its kind share.
     """
+    if not is_dataclass(kind):
+        return
     hints, texts = get_type_hints(kind, include_extras=True), help_of(kind)
     for field in fields(kind):
         name, annotation = field.name, hints[field.name]
@@ -51,12 +56,12 @@ def parameters_of(kind: type, group: str, key: str = "", prefix: str = "") -> It
         inside = _nested_type(annotation)
         path, option = f"{key}{name}", f"--{prefix}{name}".replace("_", "-")
         if inside is None:
-            yield Parameter(path, option, annotation, default, texts[name], group)
+            yield Parameter(path, option, annotation, default, texts[name], GROUPS.get(_declared_in(kind, name), group))
         elif name in FLAT:
             yield from parameters_of(inside, FLAT[name], f"{path}.")
         elif _is_choice(annotation):
-            yield Parameter(f"{path}.name", option, str, getattr(default, "name", None), texts[name], group)
-            yield from parameters_of(inside, group, f"{path}.", f"{prefix}{name}-")
+            yield Parameter(f"{path}.name", option, str, getattr(default, "name", None), texts[name], "Attack, defence")
+            yield from parameters_of(inside, "Attack, defence", f"{path}.", f"{prefix}{name}-")
         else:
             yield from parameters_of(inside, name.capitalize(), f"{path}.", f"{prefix}{name}-")
 
@@ -68,7 +73,7 @@ def option_of(parameter: Parameter, default: str | None = None, group: str | Non
         param_decls=[parameter.option, _destination(parameter)],
         type=click.STRING,
         metavar=_metavar(parameter.type),
-        help=parameter.help.replace("`", ""),
+        help=_first_sentence(parameter.help.replace("`", "")),
         show_default=shown or False,
         default=None,
         rich_help_panel=group or parameter.group,
@@ -131,6 +136,14 @@ def combined(*layers: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
                 raise ConfigError(f"{key} is set by {source} and by {said[other][0]}; expected one of them")
             said[key] = source, value
     return nested({key: value for key, (_, value) in said.items()})
+
+
+def _declared_in(kind: type, name: str) -> str:
+    return next((base.__name__ for base in kind.__mro__ if name in vars(base).get("__annotations__", {})), "")
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.;]) (?=[A-Z])|: (?=[a-z]+: )", text)[0].rstrip(".;:") + "."
 
 
 def _destination(parameter: Parameter) -> str:

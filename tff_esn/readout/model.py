@@ -17,7 +17,6 @@ from tff_esn.features.recipe import FeatureRecipeChoice
 from tff_esn.metrics import METRICS, Scores, per_subject, score
 from tff_esn.parameters import STRICT, PositiveInt
 from tff_esn.readout.readout import Readout
-from tff_esn.registry import expected
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.json_values import jsonable
@@ -65,9 +64,24 @@ class TrainedESN:
 
     @classmethod
     def of(
-        cls, algorithm: Algorithm, data: FederatedDataset, weights: ReservoirWeights, readout: Readout
+        cls,
+        algorithm: Algorithm,
+        data: FederatedDataset,
+        weights: ReservoirWeights,
+        readout: Readout,
+        threshold: float = 0.5,
+        part: str = "train",
     ) -> TrainedESN:
-        """The model that an algorithm trained on a data set's training clients."""
+        """The model that an algorithm trained on a data set.
+
+        Args:
+            algorithm: The algorithm.
+            data: The data set.
+            weights: The reservoir.
+            readout: What was trained.
+            threshold: As in `ModelCard`.
+            part: The part of the data set's partition that it was trained on.
+        """
         lengths = {own.steps for own in data.sequences.values() if len(own)}
         card = ModelCard(
             algorithm.name,
@@ -75,8 +89,8 @@ class TrainedESN:
             data.classes,
             next(iter(data.sequences.values())).per_step,
             lengths.pop() if len(lengths) == 1 else None,
-            0.5,
-            data.partition.train,
+            threshold,
+            getattr(data.partition, part),
             data.recipe,
         )
         return cls(weights, readout, card)
@@ -129,9 +143,7 @@ class TrainedESN:
 
     def score(self, data: FederatedDataset, metric: str = "accuracy") -> float:
         """A metric over all samples of a data set."""
-        if metric not in METRICS:
-            raise ConfigError(f"no metric {metric!r}; {expected(metric, METRICS)}")
-        return getattr(self.scores(data), metric)
+        return self.scores(data).values[METRICS[metric].name]
 
     def scores(self, data: FederatedDataset) -> Scores:
         """All metrics over all samples of a data set."""
