@@ -55,7 +55,7 @@ class HyperModel(keras_tuner.HyperModel):
         # A wrong setting is found before hours of work, not after.
         for settings in space.data_settings(base):
             if not study.partition(settings).validation:
-                split = repr(settings.split) if isinstance(settings.split, str) else "the split"
+                split = f"split {settings.split!r}" if isinstance(settings.split, str) else "the split"
                 raise ConfigError(f"{split} has no validation subjects; expected some, to compare trials on")
 
     def configuration(self, hp: keras_tuner.HyperParameters) -> Configuration:
@@ -77,7 +77,8 @@ class HyperModel(keras_tuner.HyperModel):
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
         """Trains the readout and returns the validation scores."""
         layer = model.get_layer("readout")
-        start = Readout(*layer.get_weights(), layer.activation.__name__)
+        kernel, bias = layer.get_weights()
+        start = Readout(kernel, bias, layer.activation.__name__)
         readout, scores = self._train(self.configuration(hp), start, options)
         layer.set_weights([readout.kernel, readout.bias])
         # KerasTuner saves a trial's model when its callbacks hear of an epoch.
