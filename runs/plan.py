@@ -30,7 +30,7 @@ def kind_of(run: NamedRun, study: Study, first: int = 0, seeds: int | None = Non
         quick: Whether printed numbers are shown beside what was cut short.
     """
     kind = KINDS[run.settings.get("kind", "")]
-    config = from_mapping(kind.settings, run.settings, run.name)
+    config: Any = from_mapping(kind.settings, run.settings, run.name)
     return kind(run.name, config, study, range(first, first + seeds_of(config, seeds)), quick)
 
 
@@ -96,6 +96,14 @@ def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
     if tasks:
         results.update(run_tasks(tasks, Cache(plans[0].study.cache), jobs, "Reproducing"))
     return [_result(plan, results) for plan in plans]
+
+
+def run_parts(kind: RunKind, jobs: int | None, description: str = "Training") -> dict[str, Arrays]:
+    """Runs what is not kept yet of a run that stands for itself, and returns all its parts' results by key."""
+    cache, tasks = Cache(kind.study.cache), kind.tasks()
+    if len(kept_results(tasks, cache)) < len({task.key for task in tasks}):
+        kind.prepare(jobs)
+    return run_tasks(tasks, cache, jobs, description)
 
 
 def _result(plan: Plan, results: Mapping[str, Arrays]) -> RunResult:

@@ -159,6 +159,12 @@ def test_what_cannot_be_scored_is_named(labels: object, probabilities: object, c
         score(labels, probabilities)  # type: ignore[arg-type]
 
 
+def test_two_columns_may_be_rounded() -> None:
+    assert score([0, 1], [[0.8, 0.20009], [0.1, 0.9]]).accuracy == 1
+    with pytest.raises(DataError, match=r"two columns that sum to 1\.00011 at example 0"):
+        score([0, 1], [[0.8, 0.20011], [0.1, 0.9]])
+
+
 def test_a_threshold_that_is_no_number_is_an_error() -> None:
     with pytest.raises(ConfigError, match="threshold is nan"):
         score([0, 1], [0.2, 0.3], math.nan)
@@ -178,6 +184,9 @@ def test_the_threshold_lies_midway() -> None:
     assert best_threshold([0, 0, 1, 1], [0.1, 0.2, 0.4, 0.9]) == pytest.approx(0.3)
     assert best_threshold([0, 1, 0, 1], [0.1, 0.3, 0.4, 0.9], "accuracy") == pytest.approx(0.65)  # 0.2 is as good
     assert best_threshold([1, 0], [0.2, 0.4], "accuracy") == 0.4
+    # F1 is 2/3 above 0.8, 3/4 above 0.5 and 8/11 above 0.2.
+    labels, probabilities = [1, 1, 0, 1, 0, 0, 1, 0], [0.9, 0.85, 0.8, 0.7, 0.4, 0.35, 0.32, 0.1]
+    assert best_threshold(labels, probabilities, "f1_stress") == pytest.approx(0.55)
     between = np.nextafter(0.5, 1)
     assert best_threshold([0, 1], [0.5, between]) == 0.5
 

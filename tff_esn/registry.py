@@ -71,9 +71,8 @@ class Registry(Generic[T]):
         if isinstance(given, Mapping):
             values = dict(given)
             if "name" not in values:
-                raise ConfigError(
-                    f"{source}: no name among {', '.join(values) or 'nothing'}; expected one of {', '.join(self.names())}"
-                )
+                found = f"no name among {', '.join(values) or 'nothing'}"
+                raise ConfigError(f"{source}: {found}; expected one of {', '.join(self.names())}")
             return from_mapping(self[values.pop("name")], values, source)  # type: ignore[arg-type]
         return given
 
@@ -108,4 +107,5 @@ def expected(name: str, known: Iterable[str]) -> str:
 
 
 def _origin(entry: Any) -> str:
-    return f"{getattr(entry, '__module__', type(entry).__module__)}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
+    kind = entry if isinstance(entry, type) else type(entry)
+    return f"{kind.__module__}.{kind.__qualname__}"

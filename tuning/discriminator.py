@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import keras_tuner
 
-from tff_esn.config import DiscriminatorConfig, from_mapping, read_toml
-from tff_esn.federated.discriminator import VALIDATION_SHARE, UpdateExamples, discriminator_network
+from tff_esn.federated.defences.discriminator import DiscriminatorParameters
+from tff_esn.federated.training.discriminator import VALIDATION_SHARE, UpdateExamples, discriminator_network
 from tff_esn.tuning.search import cheap_collections, tuner_seed
-from tff_esn.tuning.space import SearchSpace
+
+# The thesis chose the sizes by a random search (section 6.1) whose space it does not print.
+_FIRST_UNITS = [32, 64, 128, 256, 512]
+_SECOND_UNITS = [16, 32, 64, 128, 256]
+_DROPOUT = [0.1, 0.2, 0.3, 0.5]
 
 
 def choose_discriminator(
-    examples: UpdateExamples, config: DiscriminatorConfig, project: Path, trials: int, seed: int
-) -> DiscriminatorConfig:
+    examples: UpdateExamples, config: DiscriminatorParameters, project: Path, trials: int, seed: int
+) -> DiscriminatorParameters:
     """A random search for the network with the best accuracy on the examples held out for validation.
 
     Args:
         examples: What it learns from, without those it is tested on.
         config: What the search does not choose.
-        project: KerasTuner's folder; a search that is there is gone on with.
+        project: KerasTuner's folder; a search that is there is resumed.
         trials: Networks tried, at most.
         seed: Of the search and of the networks.
     """
-    with resources.as_file(resources.files("tff_esn.tuning") / "discriminator.toml") as path:
-        space = from_mapping(SearchSpace, read_toml(path), path.name)
 
-    def chosen(values: dict[str, Any]) -> DiscriminatorConfig:
-        units = (values["first_units"], values["second_units"])
-        return replace(config, units=units, dropout=values["dropout"])
+    def chosen(hp: keras_tuner.HyperParameters) -> DiscriminatorParameters:
+        units = (hp.Choice("first_units", _FIRST_UNITS), hp.Choice("second_units", _SECOND_UNITS))
+        return replace(config, units=units, dropout=hp.Choice("dropout", _DROPOUT))
 
     def build(hp: keras_tuner.HyperParameters) -> Any:
-        return discriminator_network(examples.updates.shape[1], chosen(space.draw(hp)), seed)
+        return discriminator_network(examples.updates.shape[1], chosen(hp), seed)
 
     tuner = keras_tuner.RandomSearch(
         build,
@@ -55,4 +56,4 @@ def choose_discriminator(
             shuffle=False,
             verbose=0,
         )
-    return chosen(tuner.get_best_hyperparameters(1)[0].values)
+    return chosen(tuner.get_best_hyperparameters(1)[0])

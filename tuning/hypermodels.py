@@ -1,215 +1,193 @@
-"""What a trial trains: a readout fitted by gradients, or one solved in closed form.
+"""What a trial trains: any algorithm of the registry, on the training subjects, scored on the validation subjects.
 
-States that trials share (same inputs, same reservoir) are computed once and kept in
-memory up to a limit.
+What trials share is computed once and kept in memory up to a limit: data sets, reservoirs, states and statistics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
-from typing import Annotated, Any, Optional, Union
+from dataclasses import replace
+from typing import Any, ClassVar, cast
 
 import keras_tuner
 import numpy as np
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 
-from tff_esn.closed_form.fedip import fedip
-from tff_esn.closed_form.incfed import incfed
-from tff_esn.closed_form.partial import partial_incfed
-from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics, ridge_accuracy
-from tff_esn.config import (
-    CentralConfig,
-    ChannelConfig,
-    InputConfig,
-    PlasticityConfig,
-    PositiveFloat,
-    ReservoirConfig,
-    from_mapping,
-    merged,
-    nested,
-)
-from tff_esn.datasets.splits import ClientSplit, resolve_split
-from tff_esn.datasets.study import Study
-from tff_esn.datasets.tables import Task
-from tff_esn.deployment.keras_model import TrainedEsn, keras_model
-from tff_esn.errors import DataError
-from tff_esn.features.inputs import Examples, ModelInputs, model_inputs, prepared_features
-from tff_esn.features.preparation import Preparation
-from tff_esn.features.windows import Sequences, chunks
-from tff_esn.metrics import METRICS, score
+from tff_esn.central.esn import CentralESN
+from tff_esn.closed_form.algorithm import ClosedForm
+from tff_esn.closed_form.statistics import RidgeStatistics, confusions, reservoir_digest
+from tff_esn.datasets.federated import FederatedDataset
+from tff_esn.deployment.keras_model import keras_model
+from tff_esn.errors import ConfigError, DataError
+from tff_esn.features.study import DataSettings, Study
+from tff_esn.metrics import METRICS, Scores, score
+from tff_esn.readout.model import TrainedESN
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.readout.training import fit_readout
+from tff_esn.reservoir.samples import Samples, sample_states
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
-from tff_esn.store.cache import Cache, Shared
-from tff_esn.tuning.space import SearchSpace
+from tff_esn.store.cache import Shared
+from tff_esn.tuning.space import Configuration, SearchSpace
 
 
-def _drawn(reservoirs: Shared, config: ReservoirConfig, inputs: int, seed: int) -> ReservoirWeights:
-    """A reservoir, drawn once for all trials that have it."""
-
-    def make() -> ReservoirWeights:
-        return draw_weights(config, inputs, seed)
-
-    return reservoirs.get((config, inputs), make, lambda made: made.recurrent_kernel.nbytes)
+def hypermodel_of(study: Study, space: SearchSpace, base: Mapping[str, Any]) -> HyperModel:
+    """The hypermodel of a space's algorithm; arguments as of `HyperModel`."""
+    sharing = {CentralESN.fit: CentralHyperModel, ClosedForm.fit: ClosedFormHyperModel}
+    return sharing.get(space.kind.fit, HyperModel)(study, space, base)
 
 
-def _checkpoint(model: Any, metrics: Mapping[str, float], callbacks: list[Any]) -> None:
-    """KerasTuner saves a trial's model when its callbacks hear of an epoch."""
-    for callback in callbacks:
-        callback.set_model(model)
-        callback.on_epoch_end(0, dict(metrics))
+class HyperModel(keras_tuner.HyperModel):
+    """`Reservoir + Dense`, trained by the algorithm's own `fit`.
 
+    Args:
+        study: The study.
+        space: What may vary.
+        base: Settings that the space does not give, as nested tables.
+    """
 
-class GradientHyperModel(keras_tuner.HyperModel):
-    """`Reservoir + Dense`, the readout fitted on the training subjects and scored on the validation subjects."""
+    #: The scores of a trial, and the one that a search maximises unless told otherwise.
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    objective: ClassVar[str] = "f1_micro"
 
-    def __init__(self, space: SearchSpace, base: Mapping[str, Any], study: Study, cache: Cache, seed: int) -> None:
+    def __init__(self, study: Study, space: SearchSpace, base: Mapping[str, Any]) -> None:
         super().__init__()
-        self.space, self.base, self.study, self.cache, self.seed = space, base, study, cache, seed
-        self._inputs, self._states, self._reservoirs = Shared(), Shared(), Shared()
+        self.study, self.space, self.base = study, space, base
+        self._datasets, self._reservoirs = Shared(), Shared()
+        # A wrong setting is found before hours of work, not after.
+        for settings in space.data_settings(base):
+            if not study.partition(settings).validation:
+                split = repr(settings.split) if isinstance(settings.split, str) else "the split"
+                raise ConfigError(f"{split} has no validation subjects; expected some, to compare trials on")
 
-    def config(self, hp: keras_tuner.HyperParameters) -> CentralConfig:
+    def configuration(self, hp: keras_tuner.HyperParameters) -> Configuration:
         """The trial's configuration."""
-        return from_mapping(CentralConfig, merged(self.base, nested(self.space.draw(hp))), self.space.document)
+        return self.space.configuration(self.space.draw(hp), self.base)
 
     def prepare(self, jobs: int | None) -> None:
-        """Prepares the features of every HRV window that the space has, subjects in parallel."""
-        for window in self.space.choice.get("inputs.hrv_window", [InputConfig.hrv_window]):
-            inputs = merged(self.base.get("inputs", {}), {"hrv_window": window})
-            prepared_features(self.study, from_mapping(InputConfig, inputs, self.space.document), self.cache, jobs)
+        """Computes and keeps the features that trials see, subjects in parallel."""
+        for settings in set(self.space.data_settings(self.base)):
+            self.study.prepare(settings, jobs)
 
     def build(self, hp: keras_tuner.HyperParameters) -> Any:
         """The untrained Keras model of a trial."""
-        config = self.config(hp)
-        return keras_model(
-            TrainedEsn(self._weights(config), initial_readout(config.reservoir.units, 2, self.seed)), None
-        )
+        trial = self.configuration(hp)
+        data = self.dataset(trial.data)
+        readout = self._untrained(trial, len(data.classes))
+        return keras_model(TrainedESN.of(trial.algorithm, data, self._reservoir(trial), readout))
 
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
-        """Fits the readout on shared states and returns the validation scores."""
-        config = self.config(hp)
-        inputs = self.study_inputs(config)
-        states = self._study_states(config, inputs)
-        train = Examples.concatenate([states[subject] for subject in inputs.split.train])
-        validation = Examples.concatenate([states[subject] for subject in inputs.split.validation])
-        epochs = options.get("epochs", config.readout.epochs) - options.get("initial_epoch", 0)
+        """Trains the readout and returns the validation scores."""
         layer = model.get_layer("readout")
-        kernel, bias = layer.get_weights()
-        start = Readout(kernel, bias, layer.activation.__name__)
-        readout = fit_readout(
-            train.values, train.labels, 2, replace(config.readout, epochs=max(epochs, 1)), self.seed, start
-        )
+        start = Readout(*layer.get_weights(), layer.activation.__name__)
+        readout, scores = self._train(self.configuration(hp), start, options)
         layer.set_weights([readout.kernel, readout.bias])
-        scores = score(validation.labels, readout.outputs(validation.values))
-        metrics = {metric: float(getattr(scores, metric)) for metric in METRICS}
-        _checkpoint(model, metrics, options.get("callbacks", []))
-        return metrics
+        # KerasTuner saves a trial's model when its callbacks hear of an epoch.
+        for callback in options.get("callbacks", []):
+            callback.set_model(model)
+            callback.on_epoch_end(0, dict(scores))
+        return scores
 
-    def study_inputs(self, config: CentralConfig) -> ModelInputs:
-        """The study under a trial's inputs."""
-
-        def make() -> ModelInputs:
-            return model_inputs(prepared_features(self.study, config.inputs, self.cache), config.inputs)
-
-        return self._inputs.get(
-            config.inputs, make, lambda made: sum(own.values.nbytes for own in made.windows.values())
+    def dataset(self, settings: DataSettings) -> FederatedDataset:
+        """The data set of a trial."""
+        return self._datasets.get(
+            settings,
+            lambda: self.study.dataset(settings),
+            lambda made: sum(part.nbytes for own in made.sequences.values() for part in _parts(own.values)),
         )
 
-    def _study_states(self, config: CentralConfig, inputs: ModelInputs) -> dict[str, Examples]:
-        def make() -> dict[str, Examples]:
-            return inputs.states(self._weights(config))
+    def _untrained(self, trial: Configuration, classes: int) -> Readout:
+        return initial_readout(trial.algorithm.esn.units, classes, trial.algorithm.esn.seed)
 
-        key = (config.inputs, config.reservoir)
-        return self._states.get(key, make, lambda made: sum(own.values.nbytes for own in made.values()))
+    def _reservoir(self, trial: Configuration) -> ReservoirWeights:
+        esn, inputs = trial.algorithm.esn, self.dataset(trial.data).inputs
+        return self._reservoirs.get((esn, inputs), lambda: draw_weights(esn, inputs, esn.seed), _size)
 
-    def _weights(self, config: CentralConfig) -> ReservoirWeights:
-        return _drawn(self._reservoirs, config.reservoir, len(config.inputs.features), self.seed)
-
-
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class RidgeConfig:
-    """A closed-form model of raw channels.
-
-    Attributes:
-        ridge: Regularisation lambda.
-        alpha: Partial IncFed's share of important units; None for IncFed.
-        plasticity: FedIP's adaptation of the reservoir; None for none.
-    """
-
-    split: Union[str, ClientSplit]
-    reservoir: ReservoirConfig = field(default_factory=ReservoirConfig)
-    channels: ChannelConfig = field(default_factory=ChannelConfig)
-    ridge: PositiveFloat = 1e-3
-    alpha: Optional[Annotated[float, Field(ge=0, le=1)]] = None
-    plasticity: Optional[PlasticityConfig] = None
+    def _train(
+        self, trial: Configuration, start: Readout, options: Mapping[str, Any]
+    ) -> tuple[Readout, dict[str, float]]:
+        """The trained readout, and its scores on the validation subjects."""
+        data = self.dataset(trial.data)
+        trained = trial.algorithm.fit(data)
+        return trained.readout, _values(trained.scores(data.part("validation")))
 
 
-class RidgeHyperModel(keras_tuner.HyperModel):
-    """IncFed, Partial IncFed or FedIP on the training subjects, scored on the validation subjects."""
+class CentralHyperModel(HyperModel):
+    """The centralised model: a readout fitted by gradients, on states that trials share."""
 
-    def __init__(
-        self, space: SearchSpace, base: Mapping[str, Any], preparation: Preparation, task: Task, seed: int
-    ) -> None:
-        super().__init__()
-        self.space, self.base, self.preparation, self.task, self.seed = space, base, preparation, task, seed
-        self._chunks, self._statistics, self._reservoirs = Shared(), Shared(), Shared()
-        self._columns = len(preparation.load(preparation.subjects[0]).names)
+    def __init__(self, study: Study, space: SearchSpace, base: Mapping[str, Any]) -> None:
+        super().__init__(study, space, base)
+        self._states = Shared()
 
-    def config(self, hp: keras_tuner.HyperParameters) -> RidgeConfig:
-        """The trial's configuration."""
-        return from_mapping(RidgeConfig, merged(nested(self.space.draw(hp)), self.base), self.space.document)
+    def _train(
+        self, trial: Configuration, start: Readout, options: Mapping[str, Any]
+    ) -> tuple[Readout, dict[str, float]]:
+        model, data = cast(CentralESN, trial.algorithm), self.dataset(trial.data)
+        states = self._states.get(
+            (trial.data, model.esn),
+            lambda: sample_states(data, self._reservoir(trial)),
+            lambda made: sum(own.values.nbytes for own in made.values()),
+        )
+        train = Samples.concatenate([states[subject] for subject in data.partition.train])
+        validation = Samples.concatenate([states[subject] for subject in data.partition.validation])
+        # Hyperband gives a trial the epochs itself, and continues after those of an earlier trial.
+        epochs = options.get("epochs", model.epochs) - options.get("initial_epoch", 0)
+        training = replace(model.training, epochs=max(epochs, 1))
+        readout = fit_readout(train.values, train.labels, len(data.classes), training, model.esn.seed, start)
+        return readout, _values(score(validation.labels, readout.outputs(validation.values)))
 
-    def build(self, hp: keras_tuner.HyperParameters) -> Any:
-        """The Keras model of a trial, its readout not yet solved."""
-        config = self.config(hp)
-        classes = len(self.task.classes)
-        unsolved = Readout(np.zeros((config.reservoir.units, classes)), np.zeros(classes), "linear")
-        return keras_model(TrainedEsn(self._weights(config), unsolved), None)
 
-    def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
-        """Solves for the readout and returns the validation accuracy."""
-        config = self.config(hp)
-        weights = self._weights(config)
-        split = resolve_split(config.split, self.preparation.subjects)
+class ClosedFormHyperModel(HyperModel):
+    """An algorithm in closed form, on shared statistics; its score is the validation subjects' mean accuracy."""
+
+    metrics = ("accuracy",)
+    objective = "accuracy"
+
+    def __init__(self, study: Study, space: SearchSpace, base: Mapping[str, Any]) -> None:
+        super().__init__(study, space, base)
+        self._statistics = Shared()
+
+    def _untrained(self, trial: Configuration, classes: int) -> Readout:
+        return Readout(np.zeros((trial.algorithm.esn.units, classes)), np.zeros(classes), "linear")
+
+    def _reservoir(self, trial: Configuration) -> ReservoirWeights:
+        algorithm, drawn = cast(ClosedForm, trial.algorithm), super()._reservoir(trial)
+        # No reservoir is adapted to the regularisation.
+        return self._reservoirs.get(
+            (trial.data, replace(algorithm, ridge=0.0)),
+            lambda: algorithm.adapted(self.dataset(trial.data).part("train"), drawn).weights,
+            _size,
+        )
+
+    def _train(
+        self, trial: Configuration, start: Readout, options: Mapping[str, Any]
+    ) -> tuple[Readout, dict[str, float]]:
+        algorithm, data, weights = cast(ClosedForm, trial.algorithm), self.dataset(trial.data), self._reservoir(trial)
 
         def make() -> dict[str, RidgeStatistics]:
-            sequences = (self._subject(name, config) for name in split.train)
-            return dict(zip(split.train, client_statistics(sequences, self.task, weights)))
+            return algorithm.statistics(data.part("train"), weights)
 
-        key = (config.channels, config.reservoir, config.plasticity)
+        precision = (algorithm.bias, algorithm.class_weight, algorithm.precision)
+        key = (trial.data, reservoir_digest(weights), *precision)
         statistics = self._statistics.get(key, make, lambda made: sum(own.half_b.nbytes for own in made.values()))
-        if config.alpha is None:
-            readout = incfed(statistics, config.ridge).readout
-        else:
-            readout = partial_incfed(statistics, config.ridge, config.alpha, self.seed).readout
-        accuracies = [
-            ridge_accuracy(self._subject(name, config), self.task, weights, readout) for name in split.validation
-        ]
-        model.get_layer("readout").set_weights([readout.kernel, readout.bias])
-        metrics = {"accuracy": sum(accuracies) / len(accuracies)}
-        _checkpoint(model, metrics, options.get("callbacks", []))
-        return metrics
+        readout = algorithm.solve(statistics).readout
+        accuracies = [_accuracy(data, subject, weights, readout) for subject in data.partition.validation]
+        return readout, {"accuracy": sum(accuracies) / len(accuracies)}
 
-    def _weights(self, config: RidgeConfig) -> ReservoirWeights:
-        drawn = _drawn(self._reservoirs, config.reservoir, self._columns, self.seed)
-        plasticity = config.plasticity
-        if plasticity is None:
-            return drawn
 
-        def make() -> ReservoirWeights:
-            split = resolve_split(config.split, self.preparation.subjects)
-            return fedip({name: self._subject(name, config).values for name in split.train}, drawn, plasticity).weights
+def _accuracy(data: FederatedDataset, subject: str, weights: ReservoirWeights, readout: Readout) -> float:
+    """Share of a subject's samples whose largest output is their label."""
+    (confusion,) = confusions(data[subject], len(data.classes), weights, [readout])
+    if not confusion.sum():
+        raise DataError(subject, "no labelled sequence to validate on", "a longer recording, or shorter sequences")
+    return float(np.trace(confusion) / confusion.sum())
 
-        key = (config.channels, config.reservoir, plasticity)
-        return self._reservoirs.get(key, make, lambda made: made.recurrent_kernel.nbytes)
 
-    def _subject(self, subject: str, config: RidgeConfig) -> Sequences:
-        def make() -> Sequences:
-            made = chunks(self.preparation.load(subject), self.task, config.channels.steps)
-            if not len(made):
-                raise DataError(subject, f"no labelled stretch of {config.channels.steps} steps", "a longer recording")
-            return made
+def _values(scores: Scores) -> dict[str, float]:
+    return {metric: float(getattr(scores, metric)) for metric in METRICS}
 
-        return self._chunks.get((subject, config.channels.steps), make, lambda made: made.values.nbytes)
+
+def _parts(values: Any) -> tuple[Any, ...]:
+    return values if isinstance(values, tuple) else (values,)
+
+
+def _size(weights: ReservoirWeights) -> int:
+    return weights.recurrent_kernel.nbytes

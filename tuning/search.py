@@ -1,4 +1,4 @@
-"""One search for every space and tuner; stopped at any point, the same call goes on."""
+"""One search for every space and tuner; stopped at any point, the same call resumes it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ import keras_tuner
 from tff_esn.console import Bar, progress
 from tff_esn.errors import ConfigError, TffEsnError
 from tff_esn.interrupts import deferred_interrupts
+from tff_esn.registry import expected
 from tff_esn.tables import Table, text_table
-from tff_esn.tuning.space import SearchSpace, Value, as_text
+from tff_esn.tuning.hypermodels import HyperModel
+from tff_esn.tuning.space import Value, as_text, setting_label
 
 TunerName = Literal["random", "bayesian", "hyperband"]
 _TUNERS = {
@@ -59,7 +61,7 @@ def search_table(found: SearchResult, document: str, top: int = 10) -> Table:
     shown = found.trials[:top]
     settings = list(shown[0].settings)
     scores = [name for name in dict.fromkeys((found.objective, "auroc")) if name in shown[0].scores]
-    names = [name.split(".")[-1].replace("_", " ") for name in settings]
+    names = [setting_label(name) for name in settings]
     headings = [name.replace("_", " ") for name in scores]
     rows = [
         [
@@ -78,31 +80,35 @@ def search_table(found: SearchResult, document: str, top: int = 10) -> Table:
 
 
 def search(
-    hypermodel: keras_tuner.HyperModel,
-    space: SearchSpace,
+    hypermodel: HyperModel,
     folder: Path,
     *,
     tuner: TunerName = "random",
-    objective: str = "f1_micro",
+    objective: str | None = None,
     trials: int | None = 60,
     seed: int = 0,
 ) -> SearchResult:
-    """Searches a space for the highest validation score.
+    """Searches a hypermodel's space for the highest validation score.
 
     Args:
         hypermodel: What a trial trains.
-        space: What may vary.
-        folder: KerasTuner's project directory. If it holds an unfinished search, this one goes on.
+        folder: KerasTuner's project directory. If it holds an unfinished search, that is resumed.
         tuner: KerasTuner's search strategy.
-        objective: Name of the validation score.
+        objective: Name of the validation score; None for the hypermodel's usual one.
         trials: Trials in all, earlier calls' included; None for the whole of a finite space.
         seed: Of the search itself.
     """
-    limit = trials if trials is not None else space.size
+    objective = hypermodel.objective if objective is None else objective
+    if objective not in hypermodel.metrics:
+        raise ConfigError(
+            f"no score {objective!r} of {hypermodel.space.algorithm}; {expected(objective, hypermodel.metrics)}"
+        )
+    size = hypermodel.space.size
+    limit = trials if trials is not None else size
     if limit is None:
         raise ConfigError("the space is infinite; expected a number of trials")
-    if space.size is not None:
-        limit = min(limit, space.size)
+    if size is not None:
+        limit = min(limit, size)
     with progress("Searching", limit) as bar, _plain_errors(), deferred_interrupts() as check:
         searcher = _make(tuner, hypermodel, folder, objective, limit, seed, bar, check)
         bar.advance(len(_finished(searcher)))
@@ -121,7 +127,7 @@ def search(
 
 def _make(
     tuner: TunerName,
-    hypermodel: keras_tuner.HyperModel,
+    hypermodel: HyperModel,
     folder: Path,
     objective: str,
     limit: int,
@@ -140,7 +146,7 @@ def _make(
             check()
             start = time.monotonic()
             try:
-                self.hypermodel.config(trial.hyperparameters)
+                self.hypermodel.configuration(trial.hyperparameters)
                 results = super().run_trial(trial, *args, **options)
             except Exception as error:
                 # KerasTuner would note any other exception and go on with the next trial.

@@ -33,10 +33,12 @@ class AssessmentConfig:
     """The centralised model over seeds, beside its baselines.
 
     Attributes:
-        settings: Of the model, parameters of `CentralESN` and under `data` those of `DataSettings`, with dots between the levels.
+        settings: Of the model: parameters of `CentralESN` and under `data` those of `DataSettings`, with dots between
+            the levels.
         presets: By preset, what it changes.
         seeds: How many.
         ridge: Candidates for the ridge readout's regularisation, chosen on the validation set.
+        threshold: Decision threshold: 0.5, or chosen on the validation set.
     """
 
     kind: Literal["central"]
@@ -45,6 +47,7 @@ class AssessmentConfig:
     presets: dict[PresetName, dict[str, Any]] = field(default_factory=lambda: {"thesis": {}, "corrected": {}})
     seeds: PositiveInt = 3
     ridge: tuple[PositiveFloat, ...] = (0.01, 1.0, 100.0, 10000.0)
+    threshold: Literal["0.5", "validation"] = "0.5"
 
 
 def assessment_table(title: str, found: Mapping[str, Sequence[Outcome]], printed: bool = True) -> Table:
@@ -78,32 +81,37 @@ class AssessmentRun(RunKind):
     @property
     def datasets(self) -> list[DataSettings]:
         """What the models of each preset see."""
-        return [data for data, _ in self._models.values()]
+        return [data for data, _ in self.models.values()]
 
     @cached_property
     def parts(self) -> dict[tuple[str, int | None], Task]:
         """The baselines and each seed, by preset."""
         tasks: dict[tuple[str, int | None], Task] = {}
         versions = [version_of(name) for name in ("tensorflow", "numpy", "scikit-learn")]
-        for preset, (data, model) in self._models.items():
+        for preset, (data, model) in self.models.items():
             content = self.study.key(data)
             for seed in (None, *self.seeds):
                 name = "baselines" if seed is None else f"seed {seed}"
                 chosen = None if seed is None else model.with_seed(seed)
-                key = fingerprint([_VERSION, data, chosen, self.config.ridge, content, versions])
-                work = partial(_assess, self.study, data, chosen, self.config.ridge)
+                key = fingerprint([_VERSION, data, chosen, self.config.ridge, self.config.threshold, content, versions])
+                work = partial(_assess, self.study, data, chosen, self.config)
                 tasks[preset, seed] = Task(f"central model, {preset}, {name}", "central", key, work)
         return tasks
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """Table 6.3 under each preset."""
-        found: dict[str, list[Outcome]] = {preset: [] for preset in self._models}
+        return [assessment_table(self.config.title, self.outcomes(results))], []
+
+    def outcomes(self, results: Mapping[str, Arrays]) -> dict[str, list[Outcome]]:
+        """By preset, every model of every seed."""
+        found: dict[str, list[Outcome]] = {preset: [] for preset in self.models}
         for (preset, _), task in self.parts.items():
             found[preset] += [outcome_from(one) for one in unpacked(results[task.key])]
-        return [assessment_table(self.config.title, found)], []
+        return found
 
     @cached_property
-    def _models(self) -> dict[str, tuple[DataSettings, CentralESN]]:
+    def models(self) -> dict[str, tuple[DataSettings, CentralESN]]:
+        """By preset, what the model sees, and the model."""
         return {
             preset: central_model(preset, merged(nested(self.config.settings), nested(changed)), self.run)
             for preset, changed in self.config.presets.items()
@@ -125,9 +133,11 @@ def outcome_from(values: Mapping[str, Any]) -> Outcome:
 
 
 def _assess(
-    study: Study, data: DataSettings, model: CentralESN | None, ridge: Sequence[float], scratch: Path
+    study: Study, data: DataSettings, model: CentralESN | None, config: AssessmentConfig, scratch: Path
 ) -> Arrays:
     dataset = study.dataset(data)
     if model is None:
         return packed([asdict(outcome) for outcome in assess_baselines(dataset)])
-    return packed([asdict(outcome) for outcome, _ in assess_esn(dataset, model, ridge)])
+    return packed(
+        [asdict(outcome) for outcome, _ in assess_esn(dataset, model, config.ridge, config.threshold == "validation")]
+    )

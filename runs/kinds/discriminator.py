@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tff_esn.config import FederatedConfig, JudgeConfig, from_mapping, merged, nested
-from tff_esn.features.source import Source
-from tff_esn.presets import settled
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from tff_esn.errors import ConfigError
+from tff_esn.features.study import DataSettings, Study
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.federated.defences.discriminator import DiscriminatorDefence
+from tff_esn.parameters import STRICT, PositiveInt, merged, nested
+from tff_esn.runs.kind import KINDS, RunKind
+from tff_esn.runs.kinds.federated import Cell, cell_of
+from tff_esn.runs.presets import PresetName
 from tff_esn.runs.reported import reported
 from tff_esn.runs.result import ResultFigure
 from tff_esn.store.cache import Cache
@@ -20,8 +28,7 @@ from tff_esn.tables import PRINTED, Column, Number, Row, Table
 from tff_esn.versions import version_of
 
 if TYPE_CHECKING:
-    # It imports TensorFlow, which takes seconds.
-    from tff_esn.federated.discriminator import DiscriminatorCard
+    from tff_esn.federated.training.discriminator import Discriminator, DiscriminatorCard
 
 _ROWS = {
     "validation_accuracy": ("validation accuracy", "validation_binary_accuracy"),
@@ -31,7 +38,7 @@ _ROWS = {
     "fake": ("ESN of fakes, test F1", "fake_esn_test_f1"),
 }
 #: Part of every key: raise it when a result changes.
-_VERSION = 2
+_VERSION = 3
 
 
 def discriminator_table(title: str, found: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -58,85 +65,118 @@ def discriminator_table(title: str, found: Mapping[str, Mapping[str, Any]]) -> T
     return Table("discriminator", title, "score", [Column("value", "value")], rows, notes)
 
 
+@dataclass(frozen=True, config=STRICT)
+class DiscriminatorConfig:
+    """The discriminator's own scores, over seeds.
+
+    Attributes:
+        settings: Parameters of FedAvg and under `data` those of `DataSettings`, with dots between the levels.
+        presets: Whose training.
+        trials: Networks that KerasTuner tries, for each preset; 0 for none.
+        seeds: How many.
+    """
+
+    kind: Literal["discriminator"]
+    title: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    presets: tuple[PresetName, ...] = ("thesis", "corrected")
+    trials: Annotated[int, Field(ge=0)] = 30
+    seeds: PositiveInt = 3
+
+
 def discriminator_scores(card: DiscriminatorCard, accuracy: Mapping[str, float]) -> dict[str, float]:
     """The scores of a discriminator, and of the ESNs whose updates it was trained on."""
     names = ("validation_accuracy", "train_f1", "test_f1")
     return {**{name: getattr(card, name) for name in names}, **accuracy}
 
 
-@dataclass(frozen=True)
-class JudgeRun:
+@KINDS.register
+class DiscriminatorRun(RunKind):
     """The discriminators of a study, by preset."""
 
-    config: JudgeConfig
-    source: Source
-    seeds: Sequence[int]
+    name = "discriminator"
+    settings = DiscriminatorConfig
 
-    def prepare(self, jobs: int | None) -> None:
-        """Makes what they see."""
-        for own in self._configs.values():
-            self.source.prepare(own.inputs, jobs)
+    @property
+    def datasets(self) -> list[DataSettings]:
+        """What the clients of each preset see."""
+        return [cell.data for cell in self.cells.values()]
 
-    def tasks(self) -> list[Task]:
-        """One a preset: the sizes that the first seed chooses serve the others."""
-        return list(self._tasks.values())
+    @cached_property
+    def parts(self) -> dict[str, Task]:
+        """One for each preset: the sizes that the first seed chooses serve the others."""
+        versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
+        tasks = {}
+        for preset, cell in self.cells.items():
+            facts = [cell.algorithm, cell.data, list(self.seeds), self.config.trials, self.study.key(cell.data)]
+            key = fingerprint([_VERSION, *facts, versions])
+            work = partial(_train, self.study, cell, tuple(self.seeds), self.config.trials, key)
+            tasks[preset] = Task(f"discriminator, {preset}", "discriminator", key, work)
+        return tasks
+
+    def found(self, results: Mapping[str, Arrays]) -> dict[str, Any]:
+        """By preset, the scores of each seed, and the network that was chosen."""
+        return {preset: unpacked(results[task.key]) for preset, task in self.parts.items()}
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """The scores under each preset."""
-        found = {preset: unpacked(results[task.key]) for preset, task in self._tasks.items()}
-        return [discriminator_table(self.config.title, found)], []
+        return [discriminator_table(self.config.title, self.found(results))], []
 
     @cached_property
-    def _configs(self) -> dict[str, FederatedConfig]:
+    def cells(self) -> dict[str, Cell]:
+        """By preset, the federation that the discriminator is for."""
+        base = {"algorithm": "fedavg", "defence": {"name": "discriminator"}}
+        given = nested(self.config.settings)
         return {
-            preset: settled(
-                from_mapping(
-                    FederatedConfig,
-                    merged(
-                        {"preset": preset, "defence": {"kind": "discriminator"}, "inputs": {"preset": preset}},
-                        nested(self.config.settings),
-                    ),
-                    self.config.title,
-                )
+            preset: cell_of(
+                merged({**base, "preset": preset, "data": {"features": {"name": preset}}}, given),
+                self.run,
+                self.seeds[0],
             )
             for preset in self.config.presets
         }
 
-    @cached_property
-    def _tasks(self) -> dict[str, Task]:
-        versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
-        tasks = {}
-        for preset, config in self._configs.items():
-            facts = [
-                _VERSION,
-                config,
-                list(self.seeds),
-                self.config.trials,
-                self.source.content(config.inputs),
-                versions,
-            ]
-            key = fingerprint(facts)
-            work = partial(_judges, self.source, config, tuple(self.seeds), self.config.trials, key)
-            tasks[preset] = Task(f"discriminator, {preset}", "discriminator", key, work)
-        return tasks
+
+def train_first(run: DiscriminatorRun, results: Mapping[str, Arrays], preset: str) -> Discriminator:
+    """The discriminator of the first seed, trained again."""
+    from tff_esn.federated.training.discriminator import train_discriminator
+
+    cell, found = run.cells[preset], run.found(results)[preset]
+    defence = _defence(cell.algorithm)
+    network = replace(defence.network, units=tuple(found["units"]), dropout=found["dropout"])
+    data, seed = run.study.dataset(cell.data), run.seeds[0]
+    with Cache(run.study.cache).scratch() as scratch:
+        examples = _examples(data, cell.algorithm.with_seed(seed), scratch)
+    return train_discriminator(replace(defence, network=network), examples, data.partition.discriminator, seed)
 
 
-def _judges(
-    source: Source, config: FederatedConfig, seeds: Sequence[int], trials: int, key: str, scratch: Path
-) -> Arrays:
-    from tff_esn.federated.discriminator import train_discriminator, update_examples
+def _defence(algorithm: GradientAlgorithm) -> DiscriminatorDefence:
+    if not isinstance(algorithm.defence, DiscriminatorDefence):
+        raise ConfigError(f"defence = {algorithm.defence!r}; expected discriminator")
+    return algorithm.defence
+
+
+def _examples(data: Any, algorithm: GradientAlgorithm, scratch: Path) -> Any:
+    from tff_esn.federated.training.discriminator import update_examples
+    from tff_esn.federated.training.experiment import FederatedExperiment
+
+    training = FederatedExperiment(data, scratch).training(algorithm)
+    return update_examples(_defence(algorithm), data, algorithm, training, scratch)
+
+
+def _train(study: Study, cell: Cell, seeds: Sequence[int], trials: int, key: str, scratch: Path) -> Arrays:
+    from tff_esn.federated.training.discriminator import train_discriminator
     from tff_esn.tuning.discriminator import choose_discriminator
 
-    inputs, defence, network = source.inputs(config.inputs), config.defence, config.discriminator
-    assert defence is not None
-    scores = []
+    data, defence = study.dataset(cell.data), _defence(cell.algorithm)
+    network, scores = defence.network, []
     for seed in seeds:
-        examples = update_examples(inputs, config, seed, scratch / key)
-        if seed == seeds[0]:
-            project = Cache(source.cache).folder / "tuning" / f"discriminator-{key[:8]}"
+        examples = _examples(data, cell.algorithm.with_seed(seed), scratch / key)
+        if seed == seeds[0] and trials:
+            project = Cache(study.cache).folder / "tuning" / f"discriminator-{key[:8]}"
             network = choose_discriminator(examples.split(seed)[0], network, project, trials, seed)
-        card = train_discriminator(examples, network, inputs.split.discriminator, defence, seed).card
-        scores.append(discriminator_scores(card, examples.accuracy))
+        trained = train_discriminator(replace(defence, network=network), examples, data.partition.discriminator, seed)
+        scores.append(discriminator_scores(trained.card, examples.accuracy))
     return packed(
         {"scores": scores, "units": network.units, "dropout": network.dropout, "trained_on": defence.trained_on}
     )

@@ -112,7 +112,8 @@ class SweepConfig:
     Attributes:
         kind: What `tff-esn reproduce` makes of it.
         title: What the documents call it.
-        settings: Of every run; parameters of the algorithm, `algorithm`, `preset`, and under `data` those of `DataSettings`, with dots between the levels.
+        settings: Of every run: `algorithm` and its parameters, `preset`, and under `data` those of `DataSettings`, with
+            dots between the levels.
         grid: The values of each setting that varies, in the order that tables show them.
         presets: What a run changes under a preset.
         seeds: How many.

@@ -9,7 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tff_esn.closed_form.incfed import averaged_readouts, central, incfed, receive, secure_incfed
+from tff_esn.closed_form.averaging import AveragedRidge
+from tff_esn.closed_form.central_ridge import CentralRidge
+from tff_esn.closed_form.hybrid_pfedrr import HybridPFedRR
+from tff_esn.closed_form.incfed import IncFed
+from tff_esn.closed_form.low_rank import LowRank, rank_of_same_size
 from tff_esn.closed_form.messages import (
     HEADER_BYTES,
     Message,
@@ -20,8 +24,11 @@ from tff_esn.closed_form.messages import (
     low_rank_message,
     message_bytes,
 )
-from tff_esn.closed_form.partial import partial_incfed, random_incfed
-from tff_esn.closed_form.pfedrr import low_rank, pfedrr, rank_of_same_size
+from tff_esn.closed_form.partial import PartialIncFed
+from tff_esn.closed_form.pfedrr import PFedRR
+from tff_esn.closed_form.random_incfed import RandomIncFed
+from tff_esn.closed_form.random_pfedrr import RandomPFedRR
+from tff_esn.closed_form.secure_incfed import SecureIncFed
 from tff_esn.closed_form.selection import (
     importance,
     mixed_units,
@@ -31,10 +38,11 @@ from tff_esn.closed_form.selection import (
     threshold_units,
     top_units,
 )
+from tff_esn.closed_form.server import federate, receive
 from tff_esn.closed_form.statistics import RidgeStatistics, pack
 from tff_esn.errors import ConfigError
-from tff_esn.presets import CLOSED_FORMS
 from tff_esn.privacy.secure_aggregation import SecureAggregationError
+from tff_esn.reservoir.esn import ESN
 
 B = np.array(
     [
@@ -66,6 +74,9 @@ def test_selections_by_hand() -> None:
     assert threshold_units(B, 0.5).tolist() == [0, 3]
     assert threshold_units(B, 0.3).tolist() == [3]
     assert threshold_units(B, 0.5, "dropped").tolist() == [0]
+    assert threshold_units(np.diag([0.0, 1.0, 2.0]), 0.75).tolist() == [2]  # the second is at the threshold
+    assert mixed_units(importance(B), 3, 0.6, order).tolist() == [1, 2, 3]  # 1.8 by importance are two
+    assert top_units(np.arange(100) // 50, 53).tolist() == [0, 1, 2, *range(50, 100)]
     assert partial_count(3, 4) == 2
     assert sorted(random_order(4, 0, "S2").tolist()) == [0, 1, 2, 3]
     assert any(random_order(50, 0, "S2") != random_order(50, 0, "S3"))
@@ -119,7 +130,7 @@ def clients(n: int = 3, units: int = 4, samples: int = 30) -> dict[str, RidgeSta
 
 def test_partial_incfed_solves_what_its_masks_left() -> None:
     everyone = clients()
-    found = partial_incfed(everyone, 1e-6, alpha=0.5, seed=7)
+    found = PartialIncFed(ESN(seed=7), ridge=1e-6, alpha=0.5).solve(everyone)
     a, b = np.zeros((2, 4)), np.zeros((4, 4))
     for client, own in everyone.items():
         chosen = mixed_units(own.b.sum(axis=1), 2, 0.5, random_order(4, 7, client))
@@ -131,56 +142,59 @@ def test_partial_incfed_solves_what_its_masks_left() -> None:
     assert set(found.bytes_up.values()) == {message_bytes("columns", 2, 4, 2)}
     assert found.bytes_down == message_bytes("readout", 2, 4)
     assert found.total_bytes == 3 * (found.bytes_down + message_bytes("columns", 2, 4, 2))
-    np.testing.assert_array_equal(
-        random_incfed(everyone, 1e-6, seed=7).readout.kernel, partial_incfed(everyone, 1e-6, 0.0, 7).readout.kernel
+    by_chance, without_importance = (
+        kind(ESN(seed=7), ridge=1e-6, **more).solve(everyone)
+        for kind, more in ((RandomIncFed, {}), (PartialIncFed, {"alpha": 0.0}))
     )
+    np.testing.assert_array_equal(by_chance.readout.kernel, without_importance.readout.kernel)
 
 
 def test_pfedrr_solves_what_its_masks_left() -> None:
     everyone = clients()
     sizes = {}
-    for policy in ("importance", "random", "hybrid"):
-        found = pfedrr(everyone, 0.1, 0.6, policy, seed=3)
-        sizes[policy] = found.units
+    for kind in (PFedRR, RandomPFedRR, HybridPFedRR):
+        found = kind(ESN(seed=3), ridge=0.1, tau=0.6).solve(everyone)
+        sizes[kind] = found.units
         a, b = np.zeros((2, 4)), np.zeros((4, 4))
         for client, own in everyone.items():
             important = np.flatnonzero(squared_importance(own.b) > 0.4)
             order = random_order(4, 3, client)
             chosen = {
-                "importance": important,
-                "random": order[: len(important)],
-                "hybrid": mixed_units(squared_importance(own.b), len(important), 0.5, order),
-            }[policy]
+                PFedRR: important,
+                RandomPFedRR: order[: len(important)],
+                HybridPFedRR: mixed_units(squared_importance(own.b), len(important), 0.5, order),
+            }[kind]
             mask = np.isin(np.arange(4), chosen)
             a, b = a + own.a, b + own.b * np.where(np.eye(4), 1, np.outer(mask, mask))
         np.testing.assert_allclose(found.readout.kernel.T @ (b + 0.1 * np.eye(4)), a, atol=1e-9)
-    assert sizes["importance"] == sizes["random"] == sizes["hybrid"]
+    assert sizes[PFedRR] == sizes[RandomPFedRR] == sizes[HybridPFedRR]
 
 
 def test_everything_selected_is_incfed() -> None:
     everyone = clients()
-    expected = incfed(everyone, 0.1).readout.kernel
-    np.testing.assert_allclose(partial_incfed(everyone, 0.1, 1.0, 0, count=4).readout.kernel, expected, atol=1e-9)
-    np.testing.assert_allclose(low_rank(everyone, 0.1, 4).readout.kernel, expected, atol=1e-9)
-    np.testing.assert_allclose(central(everyone, 0.1).kernel, expected, atol=1e-12)
-    narrow = incfed(everyone, 0.1, dtype=np.float32)
+    expected = IncFed(ridge=0.1).solve(everyone).readout.kernel
+    whole = PartialIncFed(ridge=0.1, alpha=1.0, count=4).solve(everyone)
+    np.testing.assert_allclose(whole.readout.kernel, expected, atol=1e-9)
+    low_rank = federate(everyone, lambda _, own: low_rank_message(own, 4), 0.1)
+    np.testing.assert_allclose(low_rank.readout.kernel, expected, atol=1e-9)
+    np.testing.assert_allclose(CentralRidge(ridge=0.1).solve(everyone).readout.kernel, expected, atol=1e-12)
+    narrow = IncFed(ridge=0.1, wire="float32").solve(everyone)
     np.testing.assert_allclose(narrow.readout.kernel, expected, atol=1e-5)
     assert max(narrow.bytes_up.values()) == message_bytes("full", 2, 4, value_bytes=4)
 
 
 def test_regularisation_and_averaging_as_printed_and_as_meant() -> None:
-    everyone, printed, meant = clients(), CLOSED_FORMS["thesis"], CLOSED_FORMS["corrected"]
-    np.testing.assert_allclose(
-        incfed(everyone, 0.1, printed).readout.kernel, incfed(everyone, 0.3, meant).readout.kernel, atol=1e-12
-    )
+    everyone = clients()
+    printed, meant = IncFed(ridge=0.1, regularization="per_client"), IncFed(ridge=0.3)
+    np.testing.assert_allclose(printed.solve(everyone).readout.kernel, meant.solve(everyone).readout.kernel, atol=1e-12)
     local = {client: np.linalg.solve(own.b + 0.1 * np.eye(4), own.a.T) for client, own in everyone.items()}
     total = sum(own.samples for own in everyone.values())
     np.testing.assert_allclose(
-        averaged_readouts(everyone, 0.1, meant).readout.kernel,
+        AveragedRidge(ridge=0.1).solve(everyone).readout.kernel,
         sum(everyone[client].samples / total * kernel for client, kernel in local.items()),
     )
     np.testing.assert_allclose(
-        averaged_readouts(everyone, 0.1, printed).readout.kernel,
+        AveragedRidge(ridge=0.1, averaging="1/N_c").solve(everyone).readout.kernel,
         sum(kernel / everyone[client].samples for client, kernel in local.items()),
     )
 
@@ -191,27 +205,29 @@ def test_secure_aggregation_gives_the_same_readout() -> None:
         f"S{n}": RidgeStatistics.of(random.uniform(-1, 1, (n, 4)), np.eye(2)[random.integers(0, 2, n)], bias=True)
         for n in (30, 0, 50)
     }
-    for preset in CLOSED_FORMS.values():
-        plain, secure = incfed(everyone, 0.1, preset), secure_incfed(everyone, 0.1, preset)
+    for regularization in ("once", "per_client"):
+        plain, secure = (
+            kind(ridge=0.1, regularization=regularization).solve(everyone) for kind in (IncFed, SecureIncFed)
+        )
         np.testing.assert_allclose(secure.readout.kernel, plain.readout.kernel, atol=1e-12)
         np.testing.assert_allclose(secure.readout.bias, plain.readout.bias, atol=1e-12)
         assert secure.units == plain.units
     beyond = {**everyone, "S9": RidgeStatistics.of(np.full((2, 4), 9.0), np.eye(2), bias=True)}
     with pytest.raises(SecureAggregationError, match="values beyond 50"):
-        secure_incfed(beyond, 0.1)
+        SecureIncFed(ridge=0.1).solve(beyond)
     with pytest.raises(ConfigError, match="different reservoirs"):
-        secure_incfed({**everyone, "S9": replace(everyone["S30"], reservoir="1234567890abcdef")}, 0.1)
+        SecureIncFed().solve({**everyone, "S9": replace(everyone["S30"], reservoir="1234567890abcdef")})
 
 
 def test_a_client_without_sequences_changes_nothing() -> None:
     everyone = clients()
     nobody = RidgeStatistics(np.zeros((2, 4)), np.zeros(10), 0, RESERVOIR)
-    for federate in (incfed, averaged_readouts):
+    for algorithm in (IncFed(ridge=0.1), AveragedRidge(ridge=0.1)):
         np.testing.assert_allclose(
-            federate({**everyone, "S9": nobody}, 0.1).readout.kernel, federate(everyone, 0.1).readout.kernel
+            algorithm.solve({**everyone, "S9": nobody}).readout.kernel, algorithm.solve(everyone).readout.kernel
         )
     with pytest.raises(ConfigError, match="no client has samples"):
-        averaged_readouts({"S9": nobody}, 0.1)
+        AveragedRidge().solve({"S9": nobody})
 
 
 def damaged(data: bytes, offset: int, new: bytes) -> bytes:
@@ -259,24 +275,79 @@ def test_a_message_that_cannot_be_used_is_left_out_and_named(
 
 def test_different_reservoirs_are_refused() -> None:
     other = RidgeStatistics(A, pack(B), 10, "ff" * 8)
-    for federate in (incfed, averaged_readouts):
+    for algorithm in (IncFed(), AveragedRidge()):
         with pytest.raises(ConfigError, match=r"different reservoirs \(S2 0000000000000000, S3 ffffffffffffffff\)"):
-            federate({"S2": OWN, "S3": other}, 0.1)
+            algorithm.solve({"S2": OWN, "S3": other})
 
 
 def test_counts_and_thresholds_out_of_range_are_refused() -> None:
     everyone = clients()
     with pytest.raises(ConfigError, match="k = 5 units out of 4; expected at most 4"):
-        partial_incfed(everyone, 0.1, 0.5, 0, count=5)
+        PartialIncFed(count=5).solve(everyone)
     with pytest.raises(ConfigError, match="k = 6 units with 1 clients out of 4"):
-        partial_incfed({"S2": OWN}, 0.1, 0.5, 0)
+        PartialIncFed().solve({"S2": OWN})
     with pytest.raises(ConfigError, match=r"alpha = 1.5; expected a share"):
-        partial_incfed(everyone, 0.1, 1.5, 0)
+        mixed_units(importance(B), 2, 1.5, np.arange(4))
     for tau in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="expected a threshold between 0 and 1"):
-            pfedrr(everyone, 0.1, tau)
+            threshold_units(B, tau)
+        with pytest.raises(ValueError, match="tau"):
+            PFedRR(tau=tau)
     with pytest.raises(MessageError, match="rank 5; expected 1 to 4"):
-        low_rank(everyone, 0.1, 5)
+        low_rank_message(OWN, 5)
+    with pytest.raises(ConfigError, match="k = -1 units out of 4"):
+        top_units(importance(B), -1)
+
+
+def test_a_low_rank_is_that_of_the_units_that_the_threshold_selects() -> None:
+    everyone = clients(units=30)
+    algorithm = LowRank(ESN(units=30), ridge=0.1, tau=0.9)
+    rank = rank_of_same_size(30, int(np.mean([len(threshold_units(own.b, 0.9)) for own in everyone.values()])))
+    assert rank > 1
+    found, expected = algorithm.solve(everyone), federate(everyone, lambda _, own: low_rank_message(own, rank), 0.1)
+    np.testing.assert_array_equal(found.readout.kernel, expected.readout.kernel)
+    assert set(found.units.values()) == {rank}
+
+
+# ---- The bytes ----
+
+HEADER = struct.Struct("<4sBBBBIIIQ8s")
+COLUMNS, READOUT = 1, 4
+
+
+def sealed(kind: int, size: int, bias: int, columns: int, count: int, body: bytes) -> bytes:
+    """A message with a checksum that fits, of two outputs."""
+    header = HEADER.pack(b"ESNM", 2, kind, size, bias, 2, columns, count, 10, bytes(8))
+    return header + struct.pack("<I", zlib.crc32(header + body)) + body
+
+
+def test_what_travels() -> None:
+    values = np.arange(12.0)  # of two columns of A, then of B
+    body = np.array([1, 3], "<u2").tobytes() + values.astype("<f4").tobytes()
+    own = Message.decode(sealed(COLUMNS, 4, 0, 4, 2, body))
+    assert (own.kind, own.outputs, own.columns, own.samples, own.units.tolist()) == ("columns", 2, 4, 10, [1, 3])
+    np.testing.assert_array_equal(np.concatenate([part.ravel() for part in own.values]), values)
+    assert own.encode(np.float32) == sealed(COLUMNS, 4, 0, 4, 2, body)
+    for columns, index_bytes in ((1 << 16, 2), ((1 << 16) + 1, 4)):
+        assert message_bytes("columns", 2, columns, 1) == HEADER_BYTES + index_bytes + 8 * (2 + columns)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (bytes(HEADER_BYTES - 1), "39 bytes; expected at least the 40 of a header"),
+        (sealed(6, 8, 0, 4, 0, bytes(64)), "a header of something else"),
+        (sealed(READOUT, 2, 0, 4, 0, bytes(16)), "a header of something else"),
+        (sealed(READOUT, 8, 2, 4, 0, bytes(64)), "a header of something else"),
+        (sealed(COLUMNS, 8, 0, 4, 5, bytes(10 + 8 * 30)), "5 units of 4"),
+        (sealed(COLUMNS, 8, 0, 4, 1, b"\4\0" + bytes(8 * 6)), "not below 4"),
+        (sealed(COLUMNS, 8, 0, 4, 2, b"\1\0\1\0" + bytes(8 * 12)), "units that are not in order"),
+    ],
+    ids=["short", "kind", "size", "bias", "count", "unit", "twice"],
+)
+def test_bytes_that_are_no_message(data: bytes, complaint: str) -> None:
+    with pytest.raises(MessageError, match=complaint):
+        Message.decode(data)
 
 
 def test_a_rank_costs_what_as_many_units_cost() -> None:

@@ -11,35 +11,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from tests.readout.test_ridge import by_hand
-from tff_esn.closed_form.incfed import central, incfed
+from tests.readout.test_ridge import by_hand, chunked, statistics_of
+from tff_esn.closed_form.central_ridge import CentralRidge
+from tff_esn.closed_form.incfed import IncFed
 from tff_esn.closed_form.solver import solve_general, solve_symmetric
 from tff_esn.closed_form.statistics import (
     RidgeStatistics,
     client_statistics,
+    confusions,
     pack,
-    ridge_confusions,
-    ridge_statistics,
     unpack,
 )
-from tff_esn.reservoir.esn import ESN
-from tff_esn.datasets.tables import AFFECT
+from tff_esn.datasets.federated import LabelledSequences
 from tff_esn.errors import ConfigError
-from tff_esn.features.windows import Sequences
 from tff_esn.reservoir import moments
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.moments import TargetSequences, second_moments
 from tff_esn.reservoir.weights import draw_weights
 
 WEIGHTS = draw_weights(ESN(units=12, leaking_rate=0.6, bias_scaling=0.3), 3, seed=1)
 
 
-def sequences(n: int, steps: int = 7, seed: int = 0, subject: str = "S2") -> Sequences:
+def sequences(n: int, steps: int = 7, seed: int = 0) -> LabelledSequences:
     random = np.random.default_rng(seed)
-    return Sequences(subject, ("a", "b", "c"), random.normal(size=(n, steps, 3)), random.integers(1, 5, n))
+    return chunked(random.normal(size=(n, steps, 3)), random.integers(0, 4, n))
 
 
-def part(whole: Sequences, rows: np.ndarray) -> Sequences:
-    return Sequences(whole.subject, whole.names, whole.values[rows], whole.codes[rows])
+def part(whole: LabelledSequences, rows: np.ndarray) -> LabelledSequences:
+    return LabelledSequences(whole.values[rows], whole.labels[rows])
 
 
 @settings(deadline=None, max_examples=40)
@@ -69,8 +68,7 @@ def test_moments_are_sums_of_outer_products(
     for client, own in zip(clients, found):
         expected = np.zeros((15, 15))
         for i in range(len(client)):
-            whole = Sequences("", ("a", "b", "c"), client.values[i : i + 1], np.array([1]))
-            for state in by_hand(whole, WEIGHTS)[0]:
+            for state in by_hand(chunked(client.values[i : i + 1], np.zeros(1, int)), WEIGHTS)[0]:
                 row = np.concatenate(([1.0], state, client.targets[i]))
                 expected += (client.weights[i] if client.weights is not None else 1.0) * np.outer(row, row)
         np.testing.assert_allclose(own, expected, rtol=1e-9, atol=1e-9)
@@ -78,9 +76,9 @@ def test_moments_are_sums_of_outer_products(
 
 def test_clients_whose_sequences_have_other_lengths_go_on_one_stream() -> None:
     clients = [sequences(5, 4), sequences(3, 9), sequences(0, 4), sequences(6, 4)]
-    together = list(client_statistics(clients, AFFECT, WEIGHTS))
+    together = list(client_statistics(clients, 4, WEIGHTS))
     for own, alone in zip(together, clients):
-        expected = ridge_statistics(alone, AFFECT, WEIGHTS)
+        expected = statistics_of(alone, WEIGHTS)
         np.testing.assert_allclose(own.a, expected.a, atol=1e-4)
         np.testing.assert_allclose(own.half_b, expected.half_b, atol=1e-4)
         assert own.samples == len(alone) * alone.values.shape[1]
@@ -91,7 +89,7 @@ def test_clients_whose_sequences_have_other_lengths_go_on_one_stream() -> None:
 def test_the_fast_kernel_is_as_exact_as_its_precision() -> None:
     whole = sequences(200, 50)
     plain, _ = by_hand(whole, WEIGHTS)
-    fast = ridge_statistics(whole, AFFECT, WEIGHTS).b
+    fast = statistics_of(whole, WEIGHTS).b
     scale = np.abs(plain.T @ plain).max()
     assert np.abs(fast - plain.T @ plain).max() / scale < 2e-6
 
@@ -107,12 +105,12 @@ def test_incfed_is_the_centralised_ridge_for_any_partition(
     edges = sorted(data.draw(st.lists(st.integers(0, 24), max_size=6)))
     pieces = [part(whole, rows) for rows in np.split(np.array(order), edges)]
     options = {"bias": bias, "class_weight": (1.0, 2.0, 0.5, 3.0) if classes_weigh else None, "dtype": np.float64}
-    parts = list(client_statistics(pieces, AFFECT, WEIGHTS, **options))
+    parts = list(client_statistics(pieces, 4, WEIGHTS, **options))
     # Some pieces are what a client recorded later (eqs. 11-12).
     clients: dict[str, list[RidgeStatistics]] = {}
     for own in parts:
         clients.setdefault(data.draw(st.sampled_from("abc")), []).append(own)
-    federated = incfed({name: reduce(add, own) for name, own in clients.items()}, ridge).readout
+    federated = IncFed(ridge=ridge).solve({name: reduce(add, own) for name, own in clients.items()}).readout
     states, labels = by_hand(whole, WEIGHTS)
     sample_weight = np.array([1.0, 2.0, 0.5, 3.0])[labels] if classes_weigh else None
     expected = Ridge(ridge, fit_intercept=bias, solver="cholesky").fit(
@@ -120,7 +118,7 @@ def test_incfed_is_the_centralised_ridge_for_any_partition(
     )
     answers, wanted = federated.outputs(states), expected.predict(states)
     assert np.abs(answers - wanted).max() <= 1e-9 * np.abs(wanted).max()
-    alone = central({"all": ridge_statistics(whole, AFFECT, WEIGHTS, **options)}, ridge).outputs(states)
+    alone = CentralRidge(ridge=ridge).solve({"all": statistics_of(whole, WEIGHTS, **options)}).readout.outputs(states)
     assert np.abs(answers - alone).max() <= 1e-9 * np.abs(alone).max()
 
 
@@ -132,27 +130,26 @@ def test_half_a_matrix_is_the_matrix() -> None:
 
 def test_classes_that_a_client_lacks_have_zeros() -> None:
     whole = sequences(6)
-    only = Sequences("S2", whole.names, whole.values, np.full(6, 2))
-    own = ridge_statistics(only, AFFECT, WEIGHTS)
+    own = statistics_of(chunked(whole.values, np.ones(6, int)), WEIGHTS)
     assert not own.a[[0, 2, 3]].any()
     assert own.a[1].any()
 
 
 def test_sequences_without_a_label_do_not_count() -> None:
     whole = sequences(6)
-    some = Sequences("S2", whole.names, whole.values, np.array([1, 0, 2, 7, 3, 4]))
-    own = ridge_statistics(some, AFFECT, WEIGHTS, dtype=np.float64)
-    kept = ridge_statistics(part(some, np.array([0, 2, 4, 5])), AFFECT, WEIGHTS, dtype=np.float64)
+    some = chunked(whole.values, np.array([0, -1, 1, -1, 2, 3]))
+    own = statistics_of(some, WEIGHTS, dtype=np.float64)
+    kept = statistics_of(part(some, np.array([0, 2, 4, 5])), WEIGHTS, dtype=np.float64)
     np.testing.assert_allclose(own.half_b, kept.half_b)
     assert own.samples == 28
 
 
 def test_the_confusions_count_every_step_for_every_readout() -> None:
     whole = sequences(40)
-    own = ridge_statistics(whole, AFFECT, WEIGHTS, bias=True)
+    own = statistics_of(whole, WEIGHTS, bias=True)
     readouts = [own.solve(1e-2), own.solve(100.0)]
     states, labels = by_hand(whole, WEIGHTS)
-    for readout, found in zip(readouts, ridge_confusions(whole, AFFECT, WEIGHTS, readouts)):
+    for readout, found in zip(readouts, confusions(whole, 4, WEIGHTS, readouts)):
         expected = np.zeros((4, 4), int)
         np.add.at(expected, (labels, readout.outputs(states).argmax(axis=1)), 1)
         assert found.sum() == 280
@@ -160,14 +157,14 @@ def test_the_confusions_count_every_step_for_every_readout() -> None:
 
 
 def test_statistics_of_other_reservoirs_or_shapes_do_not_add_up() -> None:
-    own = ridge_statistics(sequences(3), AFFECT, WEIGHTS)
+    own = statistics_of(sequences(3), WEIGHTS)
     other = draw_weights(ESN(units=12, leaking_rate=0.6, bias_scaling=0.3), 3, seed=2)
     with pytest.raises(ConfigError, match="unit i of one is not unit i of the other"):
-        own + ridge_statistics(sequences(3), AFFECT, other)
+        own + statistics_of(sequences(3), other)
     with pytest.raises(ConfigError, match=r"shape \(4, 13\) beside \(4, 12\)"):
-        own + ridge_statistics(sequences(3), AFFECT, WEIGHTS, bias=True)
+        own + statistics_of(sequences(3), WEIGHTS, bias=True)
     with pytest.raises(ConfigError, match="2 class weights; expected one for each of 4"):
-        ridge_statistics(sequences(3), AFFECT, WEIGHTS, class_weight=(1, 2))
+        statistics_of(sequences(3), WEIGHTS, class_weight=(1, 2))
     with pytest.raises(ConfigError, match=r"half of \(2, 2\)"):
         RidgeStatistics(np.zeros((1, 2)), np.zeros(4), 0)
 
@@ -197,7 +194,7 @@ def test_a_matrix_that_is_not_symmetric_is_solved_as_it_is() -> None:
 
 
 def test_a_readout_bias_needs_samples() -> None:
-    nothing = ridge_statistics(sequences(0), AFFECT, WEIGHTS, bias=True)
+    nothing = statistics_of(sequences(0), WEIGHTS, bias=True)
     with pytest.raises(ConfigError, match="no sample"):
         nothing.solve(1.0)
 

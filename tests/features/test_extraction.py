@@ -14,6 +14,7 @@ from tff_esn.datasets.recording import Recording, Signal
 from tff_esn.datasets.synthetic.physiology import generate_subject
 from tff_esn.datasets.tables import FeatureTable
 from tff_esn.errors import DataError
+from tff_esn.features.corrected import CorrectedFeatures
 from tff_esn.features.extraction import (
     ExtractionConfig,
     extract,
@@ -22,8 +23,10 @@ from tff_esn.features.extraction import (
     usable_intervals,
     windowed_sdsd,
 )
+from tff_esn.features.thesis import ThesisFeatures
 
-SHORT_THESIS = replace(THESIS.extraction, hrv_window=5.0)
+CORRECTED = CorrectedFeatures().extraction
+SHORT_THESIS = ThesisFeatures(hrv_window=5.0).extraction
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ def test_windowed_sdsd_equals_the_definition(intervals: list[int], usable: list[
 
 
 def test_corrected_features_have_true_units_and_times(recording: Recording) -> None:
-    table = extract(recording, replace(CORRECTED.extraction, beats="all")).table
+    table = extract(recording, replace(CORRECTED, beats="all")).table
     beats = find_beats(recording.signal("wrist/BVP")) / 64
     # Steps of a second, up to the end of the recording.
     seconds = np.arange(int(recording.codes.duration) - len(table), int(recording.codes.duration))
@@ -103,7 +106,7 @@ def test_missed_and_spurious_beats_do_not_count() -> None:
         return windowed_sdsd(spoiled, times, times + 49, usable)
 
     def config(kind: str) -> ExtractionConfig:
-        return replace(CORRECTED.extraction, beats=kind)
+        return replace(CORRECTED, beats=kind)
 
     clean = windowed_sdsd(beats, times, times + 49, np.ones(len(beats) - 1, bool))
     assert np.abs(sdsd("all") / clean - 1).max() > 1
@@ -111,10 +114,10 @@ def test_missed_and_spurious_beats_do_not_count() -> None:
 
 
 def test_corrected_heart_features_know_nothing_of_the_future(recording: Recording) -> None:
-    table = extract(recording, CORRECTED.extraction).table
+    table = extract(recording, CORRECTED).table
     bvp = recording.signal("wrist/BVP").values.copy()
     bvp[-3000:] = bvp[-6000:-3000]
-    other = extract(changed(recording, "wrist/BVP", bvp), CORRECTED.extraction).table
+    other = extract(changed(recording, "wrist/BVP", bvp), CORRECTED).table
     before = len(table) - 3000 // 64 - 60
     np.testing.assert_allclose(other.values[:before, 2:], table.values[:before, 2:])
 
@@ -125,7 +128,7 @@ def test_a_gap_is_refused_as_printed_and_bridged_as_meant(recording: Recording) 
     gappy = changed(recording, "wrist/BVP", bvp)
     with pytest.raises(DataError, match="wrist/BVP has 320 values that are not finite, first at sample 19200"):
         extract(gappy, SHORT_THESIS)
-    whole, bridged = (extract(each, CORRECTED.extraction).table for each in (recording, gappy))
+    whole, bridged = (extract(each, CORRECTED).table for each in (recording, gappy))
     assert len(whole) == len(bridged)
     assert np.isfinite(bridged.values).all()
     # Well after the gap nothing of it is left; right after it no beat has a rate of its own making.
@@ -139,11 +142,11 @@ def test_too_long_a_gap_is_refused(recording: Recording) -> None:
     eda = recording.signal("wrist/EDA").values.copy()
     eda[400:500] = np.nan
     with pytest.raises(DataError, match="expected gaps of at most 10 s"):
-        extract(changed(recording, "wrist/EDA", eda), CORRECTED.extraction)
+        extract(changed(recording, "wrist/EDA", eda), CORRECTED)
 
 
 @pytest.mark.parametrize(
-    "config", [replace(THESIS.extraction, hrv_window=50.0), replace(CORRECTED.extraction, hrv_window=3600)]
+    "config", [ThesisFeatures(hrv_window=50.0).extraction, CorrectedFeatures(hrv_window=3600.0).extraction]
 )
 def test_a_window_longer_than_the_recording_is_refused(recording: Recording, config: object) -> None:
     with pytest.raises(DataError, match="heart beats in 720 s; expected more than"):

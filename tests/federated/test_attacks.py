@@ -73,6 +73,14 @@ def test_presets_change_the_discriminator_and_no_other_defence() -> None:
         assert isinstance(algorithm, GradientAlgorithm) and algorithm.defence == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "factor", "noise"),
+    [("sign-flip", -1.0, 0.0), ("scaled", 10.0, 0.0), ("random", 0.0, 1.0), ("stealthy", 1.0, 0.3)],
+)
+def test_an_attack_has_a_strength_of_its_own(name: str, factor: float, noise: float) -> None:
+    assert ATTACKS[name]().on_update() == (factor, noise)
+
+
 # ---- Who attacks ----
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tff_esn.errors import ConfigError
-from tff_esn.readout.parameters import GradientTraining
+from tff_esn.readout.parameters import GradientTraining, class_weights
 from tff_esn.readout.readout import initial_readout
 from tff_esn.readout.training import OPTIMIZERS, batches_of, fit_readout, run_epoch, started, with_ones
 
@@ -18,7 +18,7 @@ def data(classes: int, examples: int = 103) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("classes", "class_weight"), [(2, (12.0, 88.0)), (2, None), (4, None), (3, (1.0, 2.0, 3.0))])
 def test_the_compiled_loop_is_keras_fit(classes: int, class_weight: tuple[float, ...] | None) -> None:
     states, labels = data(classes)
-    config = GradientTraining(learning_rate=0.01, batch_size=20, epochs=3, class_weight=class_weight)
+    config = GradientTraining(learning_rate=0.01, batch_size=20, epochs=3, class_weight=class_weight, order="time")
     start = initial_readout(12, classes, seed=1)
     fitted = fit_readout(states, labels, classes, config, seed=1)
 
@@ -60,13 +60,29 @@ def test_shuffled_is_another_order_from_the_seed() -> None:
     config = GradientTraining(order="shuffled", class_weight=None)
     first, again = (fit_readout(states, labels, 2, config, seed=1) for _ in range(2))
     np.testing.assert_array_equal(first.kernel, again.kernel)
-    ordered = fit_readout(states, labels, 2, GradientTraining(class_weight=None), seed=1)
+    ordered = fit_readout(states, labels, 2, GradientTraining(order="time", class_weight=None), seed=1)
     assert not np.allclose(first.kernel, ordered.kernel)
 
 
-def test_a_missing_class_or_weight_is_refused() -> None:
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_class_without_examples_is_never_predicted(classes: int) -> None:
+    states, labels = data(classes)
+    only = fit_readout(states, np.zeros_like(labels), classes, GradientTraining(learning_rate=0.1, epochs=20), seed=0)
+    outputs = only.outputs(states)
+    assert (outputs < 0.5 if classes == 2 else outputs.argmax(axis=1) == 0).all()
+
+
+def test_a_missing_weight_is_refused() -> None:
     states, labels = data(2)
-    with pytest.raises(ConfigError, match="no training example of class 1; expected all 2 classes"):
-        fit_readout(states, np.zeros_like(labels), 2, GradientTraining(), seed=0)
     with pytest.raises(ConfigError, match="class_weight has 2 values; expected one for each of 4"):
-        fit_readout(states, labels, 4, GradientTraining(), seed=0)
+        fit_readout(states, labels, 4, GradientTraining(class_weight=(12.0, 88.0)), seed=0)
+
+
+def test_balanced_weights_make_each_class_count_alike() -> None:
+    labels = np.repeat([0, 1, 3], [6, 3, 1])
+    weights = class_weights("balanced", labels, 4)
+    assert weights is not None
+    np.testing.assert_allclose(np.bincount(labels, minlength=4) * weights, [10 / 3, 10 / 3, 0, 10 / 3])
+    assert weights[2] == 1
+    assert class_weights(None, labels, 4) is None
+    assert class_weights((1.0, 2.0), labels, 2) == (1.0, 2.0)

@@ -126,5 +126,3 @@ def test_what_diverges_or_has_nothing_to_adapt_to_is_refused() -> None:
         adapt(noise(3, 60, 2), reservoir(), config)
     with pytest.raises(ConfigError, match="no client has sequences"):
         fedip({"S2": noise(0, 6, 2)}, reservoir(), Plasticity())
-    with pytest.raises(ConfigError, match="rule = preset where no preset is"):
-        fedip({"S2": noise(2, 6, 2)}, reservoir(), Plasticity(rule="preset"))

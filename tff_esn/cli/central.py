@@ -1,115 +1,105 @@
 """`tff-esn central`: the centralised model, its readouts and the baselines."""
 
-# No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING, Any
 
-from tff_esn.cli.data import Folder, HrvWindow, Jobs, Labels, PresetName
-from tff_esn.cli.options import settings
-from tff_esn.cli.runs import Runs
-from tff_esn.cli.steps import assessed, print_tables
+import click
+
+from tff_esn.cli.options import LazyCommand
 
 if TYPE_CHECKING:
-    from tff_esn.central.assess import Outcome
-    from tff_esn.config import InputConfig
+    from tff_esn.cli.training import Request
 
-Features = Annotated[str, typer.Option(help="Columns the model sees, joined by commas: pEDA,tEDA,HR,HRV.")]
-Reading = Annotated[
-    Literal["window", "carried"],
-    typer.Option(help="Each window an example from a zero state, or the state carried through the recording."),
-]
-Split = Annotated[str, typer.Option(help="Who trains, validates and tests.")]
-Config = Annotated[
-    Optional[Path],
-    typer.Option(help="TOML file with [inputs], [reservoir] and [readout], in place of the options for them."),
-]
-
-
-def central(
-    context: typer.Context,
-    folder: Folder,
-    preset: PresetName = "thesis",
-    features: Features = "pEDA",
-    reading: Reading = "window",
-    window: HrvWindow = 25.0,
-    task: Annotated[
-        Literal["stress", "affect"], typer.Option(help="Stressed or not, or the four states baseline to meditation.")
-    ] = "stress",
-    split: Split = "thesis",
-    seeds: Annotated[int, typer.Option(min=1, help="Train with so many seeds, from --seed on.")] = 10,
-    threshold: Annotated[
-        Literal["0.5", "validation"], typer.Option(help="Decision threshold: 0.5, or chosen on the validation set.")
-    ] = "0.5",
-    config: Config = None,
-    labels: Labels = None,
-    jobs: Jobs = None,
-    runs: Runs = None,
-) -> None:
+central = LazyCommand(
+    "central",
     """Train the centralised ESN and the baselines; score design and test set over seeds.
 
-    The defaults are the thesis's Table 6.2; the table is its Table 6.3. Writes a run
-    folder with the scores of every seed and subject, and the model of the first seed.
-    """
-    from dataclasses import asdict
+    The defaults are the thesis's Table 6.2; the table is its Table 6.3. Writes a run folder with the scores of every
+    seed and subject, and the model of the first seed. Interrupted, the same command resumes.
+    """,
+    "tff_esn.cli.central",
+)
 
-    from tff_esn.central.assess import PRINTED_MODEL
-    from tff_esn.config import CentralConfig, from_mapping, read_toml
-    from tff_esn.console import console
-    from tff_esn.datasets.study import open_study
-    from tff_esn.deployment.keras_model import keras_model, model_card
-    from tff_esn.features.inputs import model_inputs, prepared_features
-    from tff_esn.metrics import METRICS
-    from tff_esn.runs.kinds.central import assessment_table
-    from tff_esn.store.cache import Cache
-    from tff_esn.store.run_folders import RunStore
+
+def command() -> click.Command:
+    """The command."""
+    from typer.core import TyperOption
+
+    from tff_esn.central.esn import CentralESN
+    from tff_esn.cli.training import MAIN, training_command
+
+    threshold = TyperOption(
+        param_decls=["--threshold"],
+        type=click.Choice(["0.5", "validation"]),
+        default="0.5",
+        show_default=True,
+        help="Decision threshold: 0.5, or chosen on the validation set.",
+        rich_help_panel=MAIN,
+    )
+    return training_command(CentralESN, train, [threshold])
+
+
+def train(request: Request) -> None:
+    """Trains with each seed, prints the scores of design and test set, and keeps the model of the first seed."""
+    from tff_esn.cli.training import finish_note, print_tables
+    from tff_esn.evaluation.assessment import PRINTED_MODEL, assess_esn
+    from tff_esn.parameters import from_mapping
+    from tff_esn.runs.kinds.central import AssessmentConfig, AssessmentRun, assessment_table
+    from tff_esn.store.json_values import jsonable
     from tff_esn.tables import to_csv
 
-    if config is not None:
-        settled = from_mapping(CentralConfig, read_toml(config), str(config))
-    else:
-        chosen = {"preset": preset, "features": features.split(","), "reading": reading, "task": task}
-        given: dict[str, Any] = {"inputs": {**chosen, "hrv_window": window, "split": split}}
-        if task != "stress":  # Table 6.2's weights are those of two classes.
-            given["readout"] = {"class_weight": None}
-        settled = from_mapping(CentralConfig, given, "options")
-    first = settings(context).seed
-    study = open_study(folder, labels)
-    inputs = model_inputs(
-        prepared_features(study, settled.inputs, Cache(settings(context).cache), jobs), settled.inputs
-    )
-    recorded = {**asdict(settled), "study": str(folder), "seeds": seeds, "threshold": threshold}
-    with RunStore(runs).create("central", recorded, first) as run:
-        outcomes = []
-        for outcome, trained in assessed(inputs, settled, range(first, first + seeds), threshold == "validation"):
-            outcomes.append(outcome)
+    seeds = request.seeds or 10
+    given = {key: value for key, value in request.given.items() if key != "preset"}
+    settings = {"kind": "central", "title": "", "presets": {request.preset: given}, "seeds": seeds}
+    config = from_mapping(AssessmentConfig, {**settings, "threshold": request.options["threshold"]}, request.source)
+    assessment = AssessmentRun("central", config, request.study, range(request.seed, request.seed + seeds))
+    ((preset, (data, model)),) = assessment.models.items()
+    recorded = {**jsonable(config), "study": str(request.study.root), "content": request.study.key(data)}
+    with request.store.resume_or_create("central", recorded, request.seed) as run:
+        from tff_esn.runs.plan import run_parts
+
+        outcomes = assessment.outcomes(run_parts(assessment, request.jobs))[preset]
+        for outcome in outcomes:
             for part, scores in outcome.parts.items():
-                values = {metric: getattr(scores, metric) for metric in METRICS}
-                run.log(step=outcome.seed or 0, model=outcome.model, part=part, **values)
-            if trained is not None and outcome.seed == first and outcome.model == PRINTED_MODEL:
-                card = model_card(settled.inputs, inputs.task.classes, outcome.threshold, inputs.split.design)
-                run.save_model(keras_model(trained, card.steps if settled.inputs.reading == "window" else None))
-                run.write_json("model.json", card.to_json())
-        found = {str(settled.inputs.preset): outcomes}
-        table = assessment_table(_title(settled.inputs, seeds), found, settled.inputs.task == "stress")
+                run.log(step=outcome.seed or 0, model=outcome.model, part=part, **_numbers(scores))
+        dataset = request.study.dataset(data)
+        first = model.with_seed(request.seed)
+        trained = next(
+            own
+            for outcome, own in assess_esn(dataset, first, config.ridge, config.threshold == "validation")
+            if outcome.model == PRINTED_MODEL
+        )
+        run.save_model(trained)
+        table = assessment_table(_title(request, data, seeds), {preset: outcomes}, dataset.task.name == "stress")
         run.write_text("scores.csv", to_csv(table))
-        run.write_json("outcomes.json", [asdict(outcome) for outcome in outcomes])
+        run.write_json("outcomes.json", outcomes)
         run.finish(_headline(outcomes))
-    print_tables(folder, table)
-    console.print(f"Run folder: {run.folder}", highlight=False, soft_wrap=True)
+    print_tables(request.study.root, table)
+    finish_note(run.folder)
 
 
-def _headline(outcomes: "Sequence[Outcome]") -> dict[str, dict[str, float]]:
+def _numbers(scores: Any) -> dict[str, float]:
+    from tff_esn.metrics import METRICS
+
+    return {metric: getattr(scores, metric) for metric in METRICS}
+
+
+def _headline(outcomes: Any) -> dict[str, dict[str, float]]:
     """Mean accuracy and AUROC of the ESNs on the test set, for the list of runs."""
-    from tff_esn.metrics import spread_of
+    from tff_esn.metrics import spread
 
-    esns = dict.fromkeys(outcome.model for outcome in outcomes if outcome.seed is not None)
-    spreads = {model: spread_of([one.parts["test"] for one in outcomes if one.model == model]) for model in esns}
-    return {model: {metric: own[metric].mean for metric in ("accuracy", "auroc")} for model, own in spreads.items()}
+    tested = [one for one in outcomes if one.seed is not None and "test" in one.parts]
+    return {
+        name: {
+            metric: spread([getattr(one.parts["test"], metric) for one in tested if one.model == name]).mean
+            for metric in ("accuracy", "auroc")
+        }
+        for name in dict.fromkeys(one.model for one in tested)
+    }
 
 
-def _title(inputs: "InputConfig", seeds: int) -> str:
-    features = "+".join(inputs.features)
-    return f"Central model, {inputs.task}, {inputs.reading} reading, {features}, preset {inputs.preset}, {seeds} seeds"
+def _title(request: Request, data: Any, seeds: int) -> str:
+    columns = getattr(data.features, "columns", (data.features.label,))
+    reading = f", {data.features.reading} reading" if hasattr(data.features, "reading") else ""
+    return f"Central model{reading}, {'+'.join(columns)}, preset {request.preset}, {seeds} seeds"

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional
 import typer
 
 from tff_esn.cli.options import Command, Group, settings
-from tff_esn.cli.steps import channel_settings, feature_recipe, prepared, print_statistics
 
 if TYPE_CHECKING:
     from tff_esn.features.preparation import Preparation
-    from tff_esn.tables import Table
 
 app = typer.Typer(
     cls=Group,
@@ -34,31 +32,41 @@ Labels = Annotated[
 Subjects = Annotated[Optional[list[str]], typer.Option("--subject", help="Only this subject; may be repeated.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Go on without subjects that have a defect, and say so.")]
 Jobs = Annotated[Optional[int], typer.Option(min=1, help="Processes.", show_default="one per processor")]
-PresetName = Annotated[
-    Literal["thesis", "corrected"], typer.Option(help="Everything as printed, or everything as meant.")
+Features = Annotated[
+    Optional[str], typer.Option(metavar="thesis|corrected|channels", help="Feature recipe.", show_default="the study's")
 ]
-Device = Annotated[Literal["chest", "wrist"], typer.Option(help="Device of the raw channels.")]
+Device = Annotated[
+    Optional[str],
+    typer.Option(
+        metavar="chest|wrist|phones|watches", help="Device of raw channels.", show_default="the study's first"
+    ),
+]
 Rate = Annotated[
-    Optional[float], typer.Option(help="Rate of the raw channels in Hz.", show_default="chest 700, wrist 64")
+    Optional[float], typer.Option(help="Rate of raw channels in Hz.", show_default="the device's fastest sensor's")
 ]
 HrvWindow = Annotated[
-    float, typer.Option("--window", help="Sliding window of HRV: x 64 beats under thesis, seconds under corrected.")
+    Optional[float],
+    typer.Option(
+        help="Sliding window of HRV: x 64 heart beats under thesis, seconds under corrected.", show_default="25"
+    ),
 ]
 
 
 @app.command(cls=Command)
 def check(context: typer.Context, folder: Folder, labels: Labels = None, jobs: Jobs = None) -> None:
-    """Tell what a folder holds and every defect found in it.
+    """Report what a folder holds and every defect found in it.
 
     Exit status 2 if there is any defect.
     """
     from tff_esn.console import output
-    from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.datasets.inventory import UNREADABLE, hhar_inventory, study_inventory
-    from tff_esn.tables import to_terminal
+    from tff_esn.datasets.study import UNREADABLE, open_study
+    from tff_esn.tables import text_table, to_terminal
 
-    inventory = hhar_inventory(folder) if is_hhar(folder) else study_inventory(folder, labels, jobs)
-    output.print(to_terminal(inventory.table, {UNREADABLE: "red"}))
+    study = open_study(folder, labels)
+    inventory = study.inventory(jobs)
+    title = f"Study of kind {study.name} in {folder}"
+    table = text_table(title, inventory.headings, inventory.rows, numeric=inventory.numeric)
+    output.print(to_terminal(table, {UNREADABLE: "red"}))
     for defect in inventory.defects:
         print(defect)
     print(f"{len(inventory.defects)} defect(s) found in {folder}")
@@ -69,52 +77,64 @@ def check(context: typer.Context, folder: Folder, labels: Labels = None, jobs: J
 def prepare(
     context: typer.Context,
     folder: Folder,
-    task: Annotated[
-        Literal["features", "channels"],
-        typer.Option(help="The features of thesis chapter 5, or the raw channels of the other papers."),
-    ] = "features",
-    preset: PresetName = "thesis",
-    window: HrvWindow = 25.0,
-    device: Device = "chest",
+    features: Features = None,
+    hrv_window: HrvWindow = None,
+    device: Device = None,
     rate: Rate = None,
     labels: Labels = None,
     subject: Subjects = None,
     skip_bad: SkipBad = False,
     jobs: Jobs = None,
 ) -> None:
-    """Compute the model's inputs once and keep them in the cache.
+    """Compute a model's inputs once and keep them in the cache.
 
-    Subjects run in parallel. Interrupted, the same command continues where it stopped.
+    Subjects run in parallel. Interrupted, the same command resumes.
     """
-    from tff_esn.config import ChannelConfig, HharConfig, from_mapping
     from tff_esn.console import output
-    from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.features.preparation import ChannelRecipe, prepare_hhar
-    from tff_esn.store.cache import Cache
-    from tff_esn.tables import to_terminal
+    from tff_esn.tables import text_table, to_terminal
 
-    cache = Cache(settings(context).cache)
-    if is_hhar(folder):
-        preparation = prepare_hhar(folder, from_mapping(HharConfig, {"rate": rate}, "options"), cache)
-    else:
-        channels = from_mapping(ChannelConfig, channel_settings(device, rate), "options")
-        recipe = ChannelRecipe(channels) if task == "channels" else feature_recipe(preset, window)
-        preparation = prepared(folder, recipe, cache, labels, subject, skip_bad, jobs)
-    output.print(to_terminal(_preparation_table(preparation)))
-
-
-def _preparation_table(preparation: "Preparation") -> "Table":
-    """A row per subject: how much there is of it, and whether it was ready before."""
-    from tff_esn.tables import text_table
-
+    preparation = _prepared(context, folder, features, labels, subject, skip_bad, jobs, hrv_window, device, rate)
     rows = []
-    for subject in preparation.subjects:
-        loaded = preparation.load(subject)
-        series = getattr(loaded, "table", loaded)
-        state = "cached" if subject in preparation.cached else "new"
-        rows.append([subject, len(series), ", ".join(series.names), state])
-    title = f"{preparation.recipe.kind} of {len(preparation.subjects)} subjects"
-    return text_table(title, ["Subject", "Steps", "Columns", ""], rows, numeric=["Steps"])
+    for name in preparation.subjects:
+        table = preparation.recipe.table(preparation.load(name))
+        state = "cached" if name in preparation.cached else "new"
+        rows.append([name, len(table), ", ".join(table.names), state])
+    title = f"{preparation.recipe.label} of {len(preparation.subjects)} subjects"
+    output.print(to_terminal(text_table(title, ["Subject", "Steps", "Columns", ""], rows, numeric=["Steps"])))
+
+
+def _prepared(
+    context: typer.Context,
+    folder: Path,
+    features: Optional[str],
+    labels: Optional[Path],
+    subjects: Optional[list[str]],
+    skip_bad: bool,
+    jobs: Optional[int],
+    hrv_window: Optional[float] = None,
+    device: Optional[str] = None,
+    rate: Optional[float] = None,
+) -> "Preparation":
+    """Prepares a study, and says who was left out."""
+    from tff_esn.console import console
+    from tff_esn.datasets.study import open_study
+    from tff_esn.features.preparation import prepare as prepare_study
+    from tff_esn.features.recipe import FEATURE_RECIPES
+    from tff_esn.parameters import from_mapping, help_of
+    from tff_esn.store.cache import Cache
+
+    study = open_study(folder, labels)
+    kind = FEATURE_RECIPES[features or study.features[0]]
+    given = {"hrv_window": hrv_window, "device": device, "rate": rate}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if "device" in help_of(kind):
+        chosen.setdefault("device", study.devices[0])
+    recipe = from_mapping(kind, chosen, "options")
+    cache = Cache(settings(context).cache)
+    preparation = prepare_study(study, recipe, subjects=subjects, cache=cache, jobs=jobs, skip_bad=skip_bad)
+    for subject, error in preparation.errors.items():
+        console.print(f"left out {subject}: {error}", markup=False, highlight=False, soft_wrap=True)
+    return preparation
 
 
 @app.command(cls=Command)
@@ -125,8 +145,10 @@ def stats(
         Optional[Literal["extracted", "standardized", "normalized"]],
         typer.Option(help="Table 5.1, 5.2 or 5.3.", show_default="all three"),
     ] = None,
-    preset: PresetName = "thesis",
-    window: HrvWindow = 25.0,
+    features: Annotated[
+        Literal["thesis", "corrected"], typer.Option(help="As published, or with errors fixed.")
+    ] = "thesis",
+    hrv_window: HrvWindow = None,
     split: Annotated[
         Optional[str],
         typer.Option(help="Whose design set 5.2 and 5.3 count.", show_default="thesis for WESAD's subjects, else all"),
@@ -137,11 +159,31 @@ def stats(
     json_: Annotated[bool, typer.Option("--json", help="Machine-readable, all digits.")] = False,
 ) -> None:
     """Print the thesis's Tables 5.1 to 5.3 for a study, beside the printed numbers."""
-    from tff_esn.store.cache import Cache
+    import json
+    from dataclasses import asdict, replace
 
-    cache = Cache(settings(context).cache)
-    preparation = prepared(folder, feature_recipe(preset, window), cache, labels, None, skip_bad, jobs)
-    print_statistics(folder, preparation, preset, split, [stage] if stage else None, as_json=json_)
+    from tff_esn.cli.training import print_tables
+    from tff_esn.datasets.splits import SPLITS, named_split
+    from tff_esn.datasets.synthetic import is_generated
+    from tff_esn.runs.feature_statistics import STAGES, stage_statistics
+    from tff_esn.runs.kinds.statistics import statistics_table
+    from tff_esn.runs.reported import printed_statistics
+
+    preparation = _prepared(context, folder, features, labels, None, skip_bad, jobs, hrv_window)
+    everyone = (*preparation.subjects, *preparation.errors)
+    name = split or ("thesis" if set(SPLITS["thesis"].subjects) == set(everyone) else "all")
+    chosen = named_split(name, everyone).without(tuple(preparation.errors))
+    loaded, results = preparation.load_all(), []
+    for one in [stage] if stage else STAGES:
+        statistics = asdict(stage_statistics(one, loaded, chosen, preparation.recipe))
+        if json_:
+            facts = {"preset": features, "generated": is_generated(folder), "printed": printed_statistics(one)}
+            results.append({**statistics.pop("features"), **statistics, **facts})
+        else:
+            table = statistics_table(one, {features: statistics})
+            print_tables(folder, replace(table, title=f"{table.title}, {features}"))
+    if json_:
+        print(json.dumps(results[0] if len(results) == 1 else results, indent=1))
 
 
 @app.command(cls=Command)
@@ -164,6 +206,10 @@ def synth(
     Baseline, stress, amusement and meditation in WESAD's order and proportions, or HHAR's
     six activities on phones and watches. The same seed gives the same files.
     """
+    from tff_esn.errors import ConfigError
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"{out}: not an empty folder; expected a new one, nothing is overwritten")
     if layout == "wesad":
         from tff_esn.datasets.synthetic.wesad import write_wesad
 
@@ -177,8 +223,8 @@ def synth(
             jobs=jobs,
         )
     else:
-        from tff_esn.datasets.hhar import ACTIVITY
         from tff_esn.datasets.synthetic.hhar import write_hhar
+        from tff_esn.datasets.tables import ACTIVITY
 
         seconds = 60 * (minutes or 2.0) / len(ACTIVITY.classes)
         write_hhar(out, users=subjects or 9, seconds=seconds, seed=settings(context).seed)

@@ -1,4 +1,4 @@
-"""`tff-esn demo`: the whole story on generated subjects."""
+"""`tff-esn demo`: a quick demo on synthetic data."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from tff_esn.cli.reproduce import default_folder, print_summary, run_plans
 
 
 def demo(context: typer.Context) -> None:
-    """Tell the whole story on generated subjects, with no download.
+    """Run a quick demo on synthetic data, with no download.
 
     Generates 15 subjects in WESAD's layout (once) and takes a quick look at each chapter:
     the features, the central model, FedAvg and FedCurv, both with the discriminator against
@@ -20,11 +20,11 @@ def demo(context: typer.Context) -> None:
     """
     from importlib import resources
 
-    from tff_esn.config import DemoConfig, from_mapping, read_toml
     from tff_esn.console import console
     from tff_esn.datasets.synthetic.wesad import ensure_wesad
-    from tff_esn.features.source import Source
-    from tff_esn.runs.named import load_run
+    from tff_esn.features.study import Study
+    from tff_esn.parameters import from_mapping, read_toml
+    from tff_esn.runs.named import DemoConfig, load_run
     from tff_esn.runs.plan import plan_run
     from tff_esn.store.cache import Cache
 
@@ -33,8 +33,8 @@ def demo(context: typer.Context) -> None:
     cache, seed = Cache(settings(context).cache), settings(context).seed
     folder = ensure_wesad(cache.folder, subjects=story.subjects, minutes=story.minutes, jobs=None)
     console.print(f"Generated subjects in {folder}", highlight=False, soft_wrap=True)
-    source = Source(folder, cache.folder)
-    plans = [plan_run(load_run(name, quick=True), source, seed, 1, quick=True) for name in story.runs]
+    study = Study(folder, cache.folder)
+    plans = [plan_run(load_run(name, quick=True), study, seed, 1, quick=True) for name in story.runs]
     report = default_folder(plans)
     print_summary(run_plans(plans, report, None))
     _show(report / "report.html")

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 import typer
@@ -20,10 +20,10 @@ from tff_esn.cli import (
     errata,
     federate,
     inspect,
+    privacy,
     reproduce,
     runs,
     solve,
-    tune,
     worker,
 )
 from tff_esn.cli.options import Command, Group
@@ -65,16 +65,11 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
-app.add_typer(solve.app, name="privacy")
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
     inspect.inspect,
-    central.central,
-    federate.federate,
-    discriminate.discriminator,
-    solve.solve,
-    tune.tune,
     reproduce.reproduce,
     reproduce.report,
     errata.errata,
@@ -113,10 +108,18 @@ def _fail(message: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
+def cli() -> click.Group:
+    """All commands."""
+    group: Any = typer.main.get_command(app)
+    for command in (central.central, federate.federate, solve.solve, discriminate.discriminator):
+        group.add_command(command)
+    return group
+
+
 def main() -> None:
     """Runs a command; an error the user can act on is one line and exit status 2."""
     try:
-        status = app(standalone_mode=False)
+        status = cli().main(prog_name="tff-esn", standalone_mode=False)
     except TffEsnError as error:
         _fail(str(error), BAD_INPUT)
     except click.UsageError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tff_esn.console import console, log
+
+#: Group of the main options in the help.
+MAIN = "Options"
 
 
 @dataclass
@@ -44,8 +48,25 @@ def _verbose(context: click.Context, option: click.Parameter, value: bool) -> No
         log.setLevel(logging.DEBUG)
 
 
+def _short_help(context: click.Context, option: click.Parameter, value: bool) -> None:
+    if value:
+        command = context.command
+        command.params = [one for one in command.params if getattr(one, "rich_help_panel", None) in (None, MAIN)]
+        print(context.get_help())
+        print(f"'{context.command_path} --help' shows all options.")
+        context.exit()
+
+
 def _common() -> list[click.Parameter]:
     return [
+        click.Option(
+            ["-h"],
+            is_flag=True,
+            is_eager=True,
+            callback=_short_help,
+            expose_value=False,
+            help="Show the main options and exit.",
+        ),
         click.Option(
             ["--seed"],
             type=click.IntRange(0),
@@ -83,3 +104,55 @@ class Group(TyperGroup):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.extend(_common())
+
+
+class AlgorithmGroup(Group):
+    """A group with a command for each algorithm of a family, made when it is asked for.
+
+    Args:
+        name: Of the group.
+        family: Of the algorithms.
+        module: Where `command(name)` makes the command of an algorithm.
+        help_text: What the group does.
+    """
+
+    def __init__(self, name: str, family: str, module: str, help_text: str) -> None:
+        super().__init__(name=name, help=help_text, no_args_is_help=True, rich_markup_mode="rich")
+        self._family, self._module = family, module
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """The algorithms' names."""
+        from tff_esn.algorithm import ALGORITHMS
+
+        return [name for name, kind in ALGORITHMS.items().items() if kind.family == self._family]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command:
+        """The command of an algorithm; an unknown one is an error that suggests the nearest."""
+        from tff_esn.registry import expected
+
+        known = self.list_commands(context)
+        if name not in known:
+            raise click.UsageError(f"no algorithm {name!r}; {expected(name, known)}", context)
+        return import_module(self._module).command(name)
+
+
+class LazyCommand(Command):
+    """A command whose options are made when it is used: until then its name and help do.
+
+    Args:
+        name: Of the command.
+        help_text: What it does.
+        module: Where `command()` makes it.
+    """
+
+    def __init__(self, name: str, help_text: str, module: str) -> None:
+        super().__init__(name=name, help=help_text, rich_markup_mode="rich")
+        self._module = module
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command itself."""
+        made = import_module(self._module).command()
+        made.name, made.help = self.name, self.help
+        return made.make_context(info_name, args, parent, **extra)

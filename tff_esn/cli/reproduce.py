@@ -11,7 +11,7 @@ from tff_esn.cli.data import Jobs, Labels
 from tff_esn.cli.options import settings
 
 if TYPE_CHECKING:
-    from tff_esn.features.source import Source
+    from tff_esn.features.study import Study
     from tff_esn.runs.named import NamedRun
     from tff_esn.runs.plan import Plan
     from tff_esn.runs.result import RunResult
@@ -59,14 +59,14 @@ def reproduce(
         raise ConfigError(f"no run named; expected --all, or some of {', '.join(run_names())}, or a .toml file")
     runs = [load_run(name, quick) for name in wanted]
     cache = Cache(settings(context).cache)
-    sources = _sources(runs, data or [], labels, cache, jobs, make=not list_)
+    studies = _studies(runs, data or [], labels, cache, jobs, make=not list_)
     first, count = settings(context).seed, 1 if quick else seeds
     if list_:
-        known = [run for run in runs if run.about.study in sources]
-        plans = [plan_run(run, sources[run.about.study], first, count, quick) for run in known]
+        known = [run for run in runs if run.about.study in studies]
+        plans = [plan_run(run, studies[run.about.study], first, count, quick) for run in known]
         _print_list(runs, plans, jobs)
         return
-    plans = [plan_run(run, sources[run.about.study], first, count, quick) for run in runs]
+    plans = [plan_run(run, studies[run.about.study], first, count, quick) for run in runs]
     results = run_plans(plans, out or default_folder(plans), jobs)
     print_summary(results)
 
@@ -136,42 +136,38 @@ def default_folder(plans: "Sequence[Plan]") -> Path:
     """A folder apart for generated subjects and for quick looks, which are nobody's results."""
     from tff_esn.datasets.synthetic import is_generated
 
-    generated = any(is_generated(plan.source.study) for plan in plans if plan.run.about.study == "wesad")
+    generated = any(is_generated(plan.study.root) for plan in plans if plan.run.about.study == "wesad")
     quick = any(plan.quick for plan in plans)
     return Path("report" + "-generated" * generated + "-quick" * quick)
 
 
-def _sources(
+def _studies(
     runs: "Sequence[NamedRun]",
     folders: Sequence[Path],
     labels: Optional[Path],
     cache: "Cache",
     jobs: Optional[int],
     make: bool,
-) -> "dict[str, Source]":
-    """By kind of study, the user's or a generated one; those not made yet are left out unless `make`."""
-    from tff_esn.datasets.hhar import is_hhar
-    from tff_esn.datasets.study import open_study
+) -> "dict[str, Study]":
+    """By kind of study, the user's or a generated one; those not generated yet are left out unless `make`."""
     from tff_esn.datasets.synthetic import is_generated
     from tff_esn.datasets.synthetic.hhar import ensure_hhar
     from tff_esn.datasets.synthetic.wesad import ensure_wesad
-    from tff_esn.features.source import Source
+    from tff_esn.features.study import Study
 
-    sources: dict[str, Source] = {}
+    studies: dict[str, Study] = {}
     for folder in folders:
-        kind = "hhar" if is_hhar(folder) else "wesad"
-        if kind == "wesad":
-            open_study(folder, labels)  # Before anything else, whether it is one.
-        sources[kind] = Source(folder, cache.folder, labels)
-    for kind in {str(run.about.study) for run in runs} - set(sources):
+        study = Study(folder, cache.folder, labels)
+        studies["hhar" if study.folder.name == "hhar" else "wesad"] = study
+    for kind in {str(run.about.study) for run in runs} - set(studies):
         if kind == "hhar":
             made = ensure_hhar(cache.folder, make=make)
         else:
             # Long enough for the longest HRV window of Table 6.1, 50 x 64 beats.
             made = ensure_wesad(cache.folder, minutes=60.0, jobs=jobs, make=make)
         if is_generated(made):
-            sources[kind] = Source(made, cache.folder)
-    return sources
+            studies[kind] = Study(made, cache.folder)
+    return studies
 
 
 def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optional[int]) -> None:

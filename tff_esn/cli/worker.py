@@ -6,41 +6,22 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
+import click
 import typer
+from typer.core import TyperOption
 
 from tff_esn.cli.options import Command, Group
 
 if TYPE_CHECKING:
-    from tff_esn.config import FleetConfig
+    from tff_esn.runtime.fleet import FleetConfig
 
 FRANK = "--insecure-anyone-may-run-code"
-Workers = Annotated[
-    Optional[str],
-    typer.Option(
-        metavar="HOST:PORT,...", help="Hosts with `tff-esn worker` for the clients' work.", show_default="this one"
-    ),
-]
 CertificatesFolder = Annotated[
     Optional[Path], typer.Option("--certificates", help="This host's folder of `tff-esn worker init`.")
 ]
-WorkerTimeout = Annotated[float, typer.Option(help="Seconds that one client's work may take on a worker.")]
-WorkerData = Annotated[
-    Optional[str],
-    typer.Option(
-        metavar="FOLDER",
-        help="Where workers have copies of the files that --clients-only wrote, below their --data.",
-        show_default="this host's cache, on a disk they share",
-    ),
-]
-ClientsOnly = Annotated[
-    Optional[Path],
-    typer.Option(metavar="FOLDER", help="Write the clients' files there, to copy to workers, and do no more."),
-]
-Insecure = Annotated[
-    bool, typer.Option(FRANK, help="No certificates: who reaches a worker can do there whatever its user can.")
-]
+Insecure = Annotated[bool, typer.Option(FRANK, help="Disables TLS: anyone who can connect can run code.")]
 
-app = typer.Typer(cls=Group, help="Compute for other hosts.")
+app = typer.Typer(cls=Group, help="Run a remote worker.")
 
 
 @app.callback(invoke_without_command=True)
@@ -88,22 +69,54 @@ def init(
         output.print(str(made), highlight=False, soft_wrap=True)
 
 
-def fleet_config(
-    table: Optional[Mapping[str, Any]],
-    source: str,
-    workers: Optional[str],
-    certificates: Optional[Path],
-    timeout: float,
-    data: Optional[str],
-    insecure: bool,
-) -> "Optional[FleetConfig]":
-    """The workers of a TOML file's table `fleet`, or those of the options."""
-    from tff_esn.config import FleetConfig, from_mapping
+def fleet_options() -> list[click.Parameter]:
+    """Options by which a command computes on other hosts."""
 
-    if workers is None:
-        return None if table is None else from_mapping(FleetConfig, table, source)
-    given = {"workers": workers.split(","), "certificates": certificates, "timeout": timeout}
-    return from_mapping(FleetConfig, {**given, "data": data, "insecure": insecure}, "options")
+    def option(*names: str, **settings: Any) -> TyperOption:
+        return TyperOption(param_decls=list(names), rich_help_panel="Workers on other hosts", **settings)
+
+    folder = click.Path(path_type=Path)
+    return [
+        option("--workers", metavar="HOST:PORT,...", help="Hosts with `tff-esn worker` for the clients' work."),
+        option("--certificates", type=folder, help="This host's folder of `tff-esn worker init`."),
+        option(
+            "--worker-data",
+            metavar="FOLDER",
+            help="Where workers have copies of the files that --clients-only wrote, below their --data.",
+            show_default="this host's cache, on a disk they share",
+        ),
+        option(
+            "--clients-only",
+            type=folder,
+            metavar="FOLDER",
+            help="Write the clients' files there, to copy to workers, and do no more.",
+        ),
+        option(
+            "--worker-timeout",
+            type=float,
+            default=600.0,
+            show_default=True,
+            help="Seconds that one client's work may take on a worker.",
+        ),
+        option(FRANK, "insecure", is_flag=True, help="Disables TLS: anyone who can connect can run code."),
+    ]
+
+
+def fleet_of(options: Mapping[str, Any]) -> "Optional[FleetConfig]":
+    """The workers that the options name, if they do."""
+    from tff_esn.parameters import from_mapping
+    from tff_esn.runtime.fleet import FleetConfig
+
+    if options["workers"] is None:
+        return None
+    given = {
+        "workers": options["workers"].split(","),
+        "certificates": options["certificates"],
+        "timeout": options["worker_timeout"],
+        "data": options["worker_data"],
+        "insecure": options["insecure"],
+    }
+    return from_mapping(FleetConfig, given, "options")
 
 
 def on_fleet(config: "Optional[FleetConfig]") -> AbstractContextManager[None]:

@@ -9,7 +9,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from tff_esn.algorithm import Algorithm
@@ -104,10 +103,5 @@ class ClosedForm(Algorithm):
         return np.dtype(self.wire).type
 
     def ridge_of_all(self, clients: int) -> float:
-        """lambda as it stands in the sum over clients."""
+        """Lambda as it stands in the sum over clients."""
         return self.ridge * clients if self.regularization == "per_client" else self.ridge
-
-
-def kernel_of(found: Any) -> NDArray[np.float64]:
-    """A readout `(outputs, units)` of TFF's as a kernel `(units, outputs)`."""
-    return np.asarray(found, np.float64).T

@@ -52,6 +52,12 @@ def reservoir_struct(weights: ReservoirWeights) -> OrderedDict[str, NDArray]:
     return OrderedDict((name, getattr(weights, name).astype(np.float32)) for name in names)
 
 
+def adapted_weights(weights: ReservoirWeights, reservoir: Mapping[str, Any]) -> ReservoirWeights:
+    """A reservoir with the gain and bias that `build_fedip` found."""
+    gain, bias = (np.asarray(reservoir[name], np.float32) for name in ("gain", "bias"))
+    return replace(weights, gain=gain, bias=bias)
+
+
 def client_struct(path: str | PathLike[str], order: NDArray) -> OrderedDict[str, Any]:
     """A client as the computations take it."""
     return OrderedDict(path=str(path), order=order.astype(np.int32))

@@ -41,7 +41,7 @@ def squared_importance(b: NDArray, last_unit: str = "kept") -> NDArray:
     """I_i = sum_j B_ij^2, scaled to [0, 1] by minimum and maximum (pFedRR paper, eq. 5).
 
     Where all units are equally important, none is more so than another: all have 0. A last unit that is
-    `dropped` (as in `ClosedFormSwitches`) is less important than any.
+    `dropped` (as in `PFedRR`) is less important than any.
     """
     squares = (b**2).sum(axis=1)
     low, high = squares.min(), squares.max()
@@ -54,11 +54,6 @@ def squared_importance(b: NDArray, last_unit: str = "kept") -> NDArray:
 def top_units(importances: NDArray, count: int) -> Units:
     """The `count` most important units, of equal ones the first."""
     return np.sort(np.argsort(-importances, kind="stable")[: _checked_count(count, len(importances))])
-
-
-def random_units(order: Units, count: int) -> Units:
-    """`count` units by chance."""
-    return np.sort(order[: _checked_count(count, len(order))])
 
 
 def mixed_units(importances: NDArray, count: int, share: float, order: Units) -> Units:
@@ -77,7 +72,7 @@ def threshold_units(b: NDArray, tau: float, last_unit: str = "kept") -> Units:
     Args:
         b: S S^T.
         tau: Threshold in (0, 1).
-        last_unit: As in `ClosedFormSwitches`.
+        last_unit: As in `PFedRR`.
     """
     if not 0 < tau < 1:
         raise ConfigError(f"tau = {tau:g}; expected a threshold between 0 and 1, both excluded")

@@ -103,14 +103,16 @@ def assess_esn(
             threshold = best_threshold(validation.labels, trial.outputs(validation.values))
         readout = fit_readout(design.values, design.labels, own.classes, training, seed)
         name = PRINTED_MODEL if order == "time" else "ESN, shuffled"
-        yield own.outcome(name, seed, readout.outputs, threshold), TrainedESN.of(model, data, weights, readout)
+        trained = TrainedESN.of(model, data, weights, readout, threshold, "design")
+        yield own.outcome(name, seed, readout.outputs, threshold), trained
 
     strength, threshold = ridge[0], 0.5
     if validation is not None:
         strength, answers = _choose_ridge(train, validation, own.classes, model, ridge)
         threshold = best_threshold(validation.labels, answers) if choose_threshold else 0.5
     solved = _moments(design, own.classes, model).solve(strength)
-    yield own.outcome("ESN, ridge", seed, solved.outputs, threshold), TrainedESN.of(model, data, weights, solved)
+    trained = TrainedESN.of(model, data, weights, solved, threshold, "design")
+    yield own.outcome("ESN, ridge", seed, solved.outputs, threshold), trained
 
 
 def _moments(samples: Samples, classes: int, model: CentralESN) -> CentredMoments:

@@ -65,9 +65,24 @@ class TrainedESN:
 
     @classmethod
     def of(
-        cls, algorithm: Algorithm, data: FederatedDataset, weights: ReservoirWeights, readout: Readout
+        cls,
+        algorithm: Algorithm,
+        data: FederatedDataset,
+        weights: ReservoirWeights,
+        readout: Readout,
+        threshold: float = 0.5,
+        part: str = "train",
     ) -> TrainedESN:
-        """The model that an algorithm trained on a data set's training clients."""
+        """The model that an algorithm trained on a data set.
+
+        Args:
+            algorithm: The algorithm.
+            data: The data set.
+            weights: The reservoir.
+            readout: What was trained.
+            threshold: As in `ModelCard`.
+            part: The part of the data set's partition that it was trained on.
+        """
         lengths = {own.steps for own in data.sequences.values() if len(own)}
         card = ModelCard(
             algorithm.name,
@@ -75,8 +90,8 @@ class TrainedESN:
             data.classes,
             next(iter(data.sequences.values())).per_step,
             lengths.pop() if len(lengths) == 1 else None,
-            0.5,
-            data.partition.train,
+            threshold,
+            getattr(data.partition, part),
             data.recipe,
         )
         return cls(weights, readout, card)

@@ -15,17 +15,21 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
 from functools import lru_cache
+from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Optional
 
 import grpc  # type: ignore[import-untyped]
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from tff_esn.config import FleetConfig
 from tff_esn.console import log
-from tff_esn.errors import DataError, FleetError
+from tff_esn.errors import ConfigError, DataError, FleetError
+from tff_esn.parameters import STRICT, Parameters, PositiveFloat, PositiveInt
 from tff_esn.runtime.certificates import Certificates
 from tff_esn.runtime.context import CHANNEL, load_tff
 from tff_esn.runtime.remote_executor import remote_executor
@@ -54,11 +58,47 @@ _CALLS = {
 _NO_FILE = "No such file or directory"
 
 
+@dataclass(frozen=True, repr=False, config=STRICT)
+class FleetConfig(Parameters):
+    """Workers on other hosts, for the clients' work.
+
+    Nothing here changes a result, so a run may go on with other workers.
+
+    Attributes:
+        workers: Where they listen, each `host:port`.
+        certificates: Folder of this host's certificates; None for connections in the clear.
+        insecure: Asks for connections in the clear.
+        data: Folder in which the workers find the clients' files, each on its own disk; below a worker's `--data`
+            if it is not absolute. None for the folder in which this process writes them, which all must share.
+        timeout: Seconds that one client's work may take.
+        heartbeat: Seconds between two questions whether a worker is there.
+        answer: Seconds within which it must answer.
+        retries: How often one client's work may be lost with a worker before the run stops.
+        patience: Seconds to wait for a worker when there is none.
+        slots: Clients whose work a worker does at the same time.
+    """
+
+    workers: Annotated[tuple[Annotated[str, Field(pattern=r"^.+:[0-9]+$")], ...], Field(min_length=1)]
+    certificates: Optional[Path] = None
+    insecure: bool = False
+    data: Optional[Path] = None
+    timeout: PositiveFloat = 600.0
+    heartbeat: PositiveFloat = 2.0
+    answer: PositiveFloat = 5.0
+    retries: Annotated[int, Field(ge=0)] = 3
+    patience: PositiveFloat = 30.0
+    slots: PositiveInt = 2
+
+    def __post_init__(self) -> None:
+        if (self.certificates is None) != self.insecure:
+            raise ConfigError("workers need certificates, or insecure = true and then none")
+
+
 class WorkerLost(grpc.RpcError):
     """A worker did not answer. Not one of TFF's errors, for which it would ask the same worker again for ever."""
 
 
-@dataclass(eq=False)
+@plain_dataclass(eq=False)
 class _Unit:
     """One client's part of a computation."""
 
@@ -346,7 +386,7 @@ def _fleet_context(fleet: Fleet) -> Any:
     return FleetContext()
 
 
-@dataclass(frozen=True)
+@plain_dataclass(frozen=True)
 class _Split:
     """A computation in three.
 
