@@ -145,7 +145,10 @@ def test_a_wrong_parameter_is_a_value_error_too() -> None:
     [
         ({"depth": "x"}, "run.toml: depth = 'x': Input should be a valid number"),
         ({"dept": 1}, "run.toml: no setting 'dept'; did you mean 'depth'? Expected one of colour, depth, inner, maybe"),
-        ({"inner": {"dept": 1}}, "run.toml: no setting 'inner.dept'; did you mean 'depth'? Expected one of colour, depth"),
+        (
+            {"inner": {"dept": 1}},
+            "run.toml: no setting 'inner.dept'; did you mean 'depth'? Expected one of colour, depth",
+        ),
         ({"maybe": {"x": 1}}, "run.toml: no setting 'maybe.x'; expected one of colour, depth"),
         ({"inner": {"depth": []}}, "run.toml: inner.depth = []: Input should be a valid number"),
         ({"maybe": {"depth": []}}, "run.toml: maybe.depth = []: Input should be a valid number"),

@@ -40,9 +40,9 @@ def test_what_is_registered_is_found_by_its_name(shapes: Registry[type[Circle]])
 
 
 def test_an_unknown_name_suggests_the_nearest(shapes: Registry[type[Circle]]) -> None:
-    with pytest.raises(ConfigError, match="^no shape 'cirle'; did you mean 'circle'\\? Expected one of circle, square$"):
+    with pytest.raises(ConfigError, match=r"no shape 'cirle'; did you mean 'circle'\? Expected one of circle, square$"):
         shapes["cirle"]
-    with pytest.raises(ConfigError, match="^no shape 'x'; expected one of circle, square$"):
+    with pytest.raises(ConfigError, match=r"^no shape 'x'; expected one of circle, square$"):
         shapes["x"]
     with pytest.raises(ConfigError, match="no algorithm 'fedavgg'; did you mean 'fedavg'"):
         ALGORITHMS["fedavgg"]
@@ -85,9 +85,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_other_packages_register_theirs_through_an_entry_point(
-    elsewhere: Path, shapes: Registry[type[Circle]]
-) -> None:
+def test_other_packages_register_theirs_through_an_entry_point(elsewhere: Path, shapes: Registry[type[Circle]]) -> None:
     plugin(
         elsewhere,
         "tff_esn.shapes",
@@ -120,5 +118,5 @@ def test_a_broken_entry_point_is_named_at_every_look_up(
 def test_a_package_that_cannot_be_imported_is_an_error_at_every_look_up() -> None:
     broken: Registry[object] = Registry("things", ["tff_esn.nowhere"])
     for _ in range(2):
-        with pytest.raises(ModuleNotFoundError, match="tff_esn.nowhere"):
+        with pytest.raises(ModuleNotFoundError, match=r"tff_esn\.nowhere"):
             broken.names()
