@@ -1,7 +1,7 @@
 # make demo       set up, then tell the whole story on generated subjects
 # make test       set up, then run the tests
 # make test-slow  set up, then run the tests that take minutes
-# make check      set up, then lint and type-check
+# make check      set up, then lint, type-check and check what imports what
 # make lock       resolve the pins anew from pyproject.toml (needs uv)
 
 VENV := .venv
@@ -24,6 +24,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # The stamp is newer than what it was made from, so nothing is installed twice.
 # --no-deps: pip cannot override TensorFlow Federated's pin of a jaxlib that is gone.

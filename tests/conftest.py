@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # The workers fill the machine already. Read when NumPy and TensorFlow are loaded, here and in processes from here.
+    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"))
+
 from tff_esn.datasets.synthetic.wesad import write_wesad
 from tff_esn.store.cache import Cache
 

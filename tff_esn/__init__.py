@@ -57,10 +57,10 @@ _MODULES = {
     "load_study": "features.study",
 }
 __all__ = [
+    "ESN",
     "AveragedRidge",
     "CentralESN",
     "CentralRidge",
-    "ESN",
     "FedAvg",
     "FedCurv",
     "FedIP",

@@ -108,13 +108,17 @@ class Parameters(metaclass=_Checked):
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-@cache
-def help_of(kind: type) -> dict[str, str]:
+def help_of(kind: Any) -> dict[str, str]:
     """Of a dataclass, each field with what the docstrings of the class and its bases say about it."""
+    return _help_of(kind)
+
+
+@cache
+def _help_of(kind: Any) -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         texts.update(_attributes(inspect.cleandoc(base.__doc__ or "")))
-    return {field.name: texts.get(field.name, "") for field in fields(kind)}  # type: ignore[arg-type]
+    return {field.name: texts.get(field.name, "") for field in fields(kind)}
 
 
 def _attributes(text: str) -> dict[str, str]:

@@ -100,7 +100,9 @@ def search(
     """
     objective = hypermodel.objective if objective is None else objective
     if objective not in hypermodel.metrics:
-        raise ConfigError(f"no score {objective!r} of {hypermodel.space.algorithm}; {expected(objective, hypermodel.metrics)}")
+        raise ConfigError(
+            f"no score {objective!r} of {hypermodel.space.algorithm}; {expected(objective, hypermodel.metrics)}"
+        )
     size = hypermodel.space.size
     limit = trials if trials is not None else size
     if limit is None:

@@ -10,19 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from tff_esn.closed_form.incfed import Statistics
-from tff_esn.closed_form.statistics import RidgeStatistics
-from tff_esn.config import FEATURES, InputConfig, ReservoirConfig
+from tff_esn.closed_form.statistics import RidgeStatistics, dataset_statistics
+from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.datasets.recording import Recording
 from tff_esn.datasets.splits import SPLITS, ClientSplit
-from tff_esn.datasets.study import open_study
 from tff_esn.datasets.synthetic import is_generated
 from tff_esn.datasets.synthetic.wesad import ensure_wesad
 from tff_esn.errors import ConfigError
-from tff_esn.features.extraction import SubjectFeatures
-from tff_esn.features.inputs import ModelInputs, model_inputs, prepared_features
-from tff_esn.features.preparation import FeatureRecipe, prepare
-from tff_esn.presets import THESIS, Preset
+from tff_esn.features.corrected import CorrectedFeatures
+from tff_esn.features.extraction import FEATURES, SubjectFeatures
+from tff_esn.features.physiology import PhysiologicalFeatures
+from tff_esn.features.preparation import prepare
+from tff_esn.features.study import Study
+from tff_esn.features.thesis import ThesisFeatures
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.store.cache import Cache
 
@@ -38,7 +39,11 @@ DOCUMENTS = {
     "Echo State Networks*, ESANN 2023",
 }
 _MODULES = ("features", "scores", "gradients", "closed_forms")
-_GENERATED_SUBJECTS, _UNITS = 4, 20
+_GENERATED_SUBJECTS = 4
+#: The features of chapter 5 as published, and with errors fixed.
+AS_PUBLISHED, CORRECTED = ThesisFeatures(), CorrectedFeatures()
+#: The reservoir that errata are shown on.
+SMALL_ESN = ESN(units=20, spectral_radius=0.9)
 
 
 class Source:
@@ -51,9 +56,9 @@ class Source:
 
     def __init__(self, folder: Path | None, cache: Cache) -> None:
         self.cache = cache
-        self.folder = folder or ensure_wesad(cache.folder, subjects=_GENERATED_SUBJECTS, minutes=45.0)
-        self.generated = is_generated(self.folder)
-        self.study = open_study(self.folder)
+        root = folder or ensure_wesad(cache.folder, subjects=_GENERATED_SUBJECTS, minutes=45.0)
+        self.generated = is_generated(root)
+        self.study = Study(root, cache.folder)
 
     @cached_property
     def split(self) -> ClientSplit:
@@ -63,29 +68,26 @@ class Source:
 
     def recording(self) -> Recording:
         """The first subject's."""
-        return self.study.read(self.study.subjects[0])
+        return self.study.folder.read(self.study.subjects[0])
 
-    def features(self, preset: Preset = THESIS) -> dict[str, SubjectFeatures]:
+    def features(self, recipe: PhysiologicalFeatures = AS_PUBLISHED) -> dict[str, SubjectFeatures]:
         """Every subject's features of chapter 5, in the study's order."""
-        return prepare(self.study, FeatureRecipe(preset.extraction), cache=self.cache, jobs=None).load_all()
+        return prepare(self.study.folder, recipe, cache=self.cache, jobs=None).load_all()
 
     @cached_property
-    def inputs(self) -> ModelInputs:
-        """What a model sees of them, as meant."""
-        config = InputConfig(preset="corrected", features=FEATURES, split=self.split)
-        return model_inputs(prepared_features(self.study, config, self.cache, jobs=None), config)
+    def data(self) -> FederatedDataset:
+        """The subjects as clients, with corrected features."""
+        return self.study.clients(CORRECTED, "stress", self.split, jobs=None, columns=FEATURES)
 
     @cached_property
     def reservoir(self) -> ReservoirWeights:
         """A small one, of the same weights for everybody."""
-        return draw_weights(ReservoirConfig(units=_UNITS, spectral_radius=0.9), len(FEATURES), seed=0)
+        return draw_weights(SMALL_ESN, len(FEATURES), SMALL_ESN.seed)
 
     @cached_property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> dict[str, RidgeStatistics]:
         """A = Y S^T and B = S S^T of the training subjects."""
-        states = self.inputs.of(self.split.train).states(self.reservoir)
-        classes = np.eye(len(self.inputs.task.classes))
-        return {name: RidgeStatistics.of(own.values, classes[own.labels]) for name, own in states.items()}
+        return dataset_statistics(self.data.part("train"), self.reservoir)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tff_esn.closed_form.incfed import CORRECTED, averaged_readouts, central, incfed
+from tff_esn.closed_form.averaging import AveragedRidge
+from tff_esn.closed_form.central_ridge import CentralRidge
+from tff_esn.closed_form.incfed import IncFed
 from tff_esn.closed_form.messages import block_message, columns_message, full_message, message_bytes
 from tff_esn.closed_form.selection import importance, squared_importance, threshold_units, top_units
 from tff_esn.closed_form.statistics import RidgeStatistics
-from tff_esn.config import PlasticityConfig
-from tff_esn.datasets.tables import STRESS
-from tff_esn.presets import CLOSED_FORMS
-from tff_esn.privacy.reconstruction import reconstruct, recovery_error
-from tff_esn.reservoir.plasticity import activations, adapt, kl_divergence
+from tff_esn.evaluation.reconstruction import reconstruct, recovery_error
+from tff_esn.reservoir.plasticity import Plasticity, activations, adapt, kl_divergence
 from tff_esn.reservoir.states import last_states
 from tff_esn.runs.errata.catalogue import Evidence, Source, erratum, evidence
 from tff_esn.seeds import generator_for
@@ -38,9 +37,11 @@ def _apart(found: NDArray, true: NDArray) -> float:
 )
 def equivalent_aggregate(source: Source) -> Evidence:
     """Only the sums of A and B give the readout of all the data; the mean of readouts does not."""
-    everything = central(source.statistics, _RIDGE).kernel
-    summed = _apart(incfed(source.statistics, _RIDGE).readout.kernel, everything)
-    averaged = _apart(averaged_readouts(source.statistics, _RIDGE).readout.kernel, everything)
+    everything, *others = (
+        algorithm(ridge=_RIDGE).solve(source.statistics).readout.kernel
+        for algorithm in (CentralRidge, IncFed, AveragedRidge)
+    )
+    summed, averaged = (_apart(own, everything) for own in others)
     return evidence(
         summed < 1e-6 < averaged,
         "relative distance from the readout of all data in one place",
@@ -176,10 +177,8 @@ def sixty_percent(source: Source) -> Evidence:
 def averaging_weights(source: Source) -> Evidence:
     """The weights 1 / N_c do not sum to one, and give most to who has least."""
     counts = np.array([own.samples for own in source.statistics.values()])
-    sizes = [
-        float(np.linalg.norm(averaged_readouts(source.statistics, _RIDGE, switches).readout.kernel))
-        for switches in (CLOSED_FORMS["thesis"], CORRECTED)
-    ]
+    printed, meant = AveragedRidge(ridge=_RIDGE, averaging="1/N_c"), AveragedRidge(ridge=_RIDGE)
+    sizes = [float(np.linalg.norm(own.solve(source.statistics).readout.kernel)) for own in (printed, meant)]
     return evidence(
         (1 / counts).sum() < 0.01 and sizes[0] < 0.01 * sizes[1],
         f"sum of 1 / N_c over {len(counts)} clients: {(1 / counts).sum():.5f}; of N_c / N: 1",
@@ -197,8 +196,9 @@ def averaging_weights(source: Source) -> Evidence:
 def per_client_beta(source: Source) -> Evidence:
     """The sum carries the regularisation as many times as there are clients."""
     clients = len(source.statistics)
-    printed = incfed(source.statistics, _RIDGE, CLOSED_FORMS["thesis"]).readout.kernel
-    distances = [_apart(printed, central(source.statistics, factor * _RIDGE).kernel) for factor in (1, clients)]
+    printed = IncFed(ridge=_RIDGE, regularization="per_client").solve(source.statistics).readout.kernel
+    together = [CentralRidge(ridge=factor * _RIDGE).solve(source.statistics) for factor in (1, clients)]
+    distances = [_apart(printed, own.readout.kernel) for own in together]
     return evidence(
         distances[1] < 1e-6 < distances[0],
         f"distance of IncFed as printed, {clients} clients, from all data in one place",
@@ -218,10 +218,10 @@ def per_client_beta(source: Source) -> Evidence:
 def data_recovered(source: Source) -> Evidence:
     """A client with one state x sends x xᵀ and y xᵀ: label, state and input are read off."""
     name = source.split.train[0]
-    window = source.inputs.windows[name]
-    inputs = window.values[:1, -1:].astype(np.float64)
+    own = source.data[name]
+    inputs = np.asarray(own.values)[:1, -1:].astype(np.float64)
     state = last_states(inputs, source.reservoir)
-    label = int(STRESS.labels(window.codes[:1])[0])
+    label = int(own.labels[0])
     message = full_message(RidgeStatistics.of(state, np.eye(2)[[label]]))
     found = reconstruct(message, source.reservoir)
     error = recovery_error(found.inputs, inputs[0])
@@ -237,14 +237,14 @@ def data_recovered(source: Source) -> Evidence:
     "FedIP paper, equation 2",
     says="Δb = −η((−μ/σ²) + (x̃/σ² + 1 − x̃² + μx̃)).",
     correction="Δb = −η(−μ/σ² + (x̃/σ²)(2σ² + 1 − x̃² + μx̃)) (Schrauwen et al. 2008): "
-    '`plasticity = "schrauwen"`, or `"normalized"` as in the authors\' code.',
+    '`plasticity.rule = "schrauwen"`, or `"normalized"` as in the authors\' code.',
     changes="As printed activations rest at −σ²: at most 0.02 off with the paper's σ below 0.15. The authors' public "
     "code has (x̃/σ²)(2σ² + 1 − x̃² − μx̃) for b, which is right with their μ = 0.",
 )
 def intrinsic_plasticity(source: Source) -> Evidence:
     """With mu = 0 the printed rule does not rest at a mean activation of 0 but of -sigma^2."""
     sequences = generator_for(0, "errata", "plasticity").uniform(-1, 1, (20, 200, source.reservoir.inputs))
-    config = PlasticityConfig(mu=0.0, sigma=0.3, eta=0.001, epochs=20, batch_size=20)
+    config = Plasticity(mu=0.0, sigma=0.3, eta=0.001, epochs=20, batch_size=20)
     lines, means = [], {}
     for rule in (None, "printed", "schrauwen"):
         weights = source.reservoir if rule is None else adapt(sequences, source.reservoir, replace(config, rule=rule))

@@ -10,8 +10,7 @@ from tff_esn.datasets.synthetic.physiology import generate_subject
 from tff_esn.datasets.tables import AFFECT
 from tff_esn.features.extraction import decompose_eda, find_beats, standardize
 from tff_esn.features.windows import normalized_windows
-from tff_esn.presets import CORRECTED, THESIS
-from tff_esn.runs.errata.catalogue import Evidence, Source, erratum, evidence
+from tff_esn.runs.errata.catalogue import AS_PUBLISHED, CORRECTED, Evidence, Source, erratum, evidence
 from tff_esn.runs.feature_statistics import stage_statistics
 from tff_esn.runs.reported import TABLE_OF_STAGE, reported
 
@@ -72,9 +71,9 @@ def sampling_rate(source: Source) -> Evidence:
     recording = source.recording()
     eda = recording.signal("wrist/EDA")
     variances = {}
-    for preset in (THESIS, CORRECTED):
-        phasic, _ = decompose_eda(eda, preset.extraction)
-        variances[preset.name] = phasic.values.var()
+    for recipe in (AS_PUBLISHED, CORRECTED):
+        phasic, _ = decompose_eda(eda, recipe.extraction)
+        variances[recipe.name] = phasic.values.var()
     return evidence(
         variances["thesis"] > 10 * variances["corrected"],
         f"variance of the phasic EDA of {recording.subject}",
@@ -160,10 +159,10 @@ def stretched_clock(source: Source) -> Evidence:
 def running_mean(source: Source) -> Evidence:
     """A window is divided by a running mean that crosses zero: there the values have no bound."""
     extremes = {}
-    for preset in (THESIS, CORRECTED):
-        tables = [standardize(source.features(preset)[name].table) for name in source.split.design]
-        windows = normalized_windows(tables, preset.windows).values()
-        extremes[preset.name] = max(float(np.abs(own.values).max()) for own in windows)
+    for recipe in (AS_PUBLISHED, CORRECTED):
+        tables = [standardize(source.features(recipe)[name].table) for name in source.split.design]
+        windows = normalized_windows(tables, recipe.windows).values()
+        extremes[recipe.name] = max(float(np.abs(own.values).max()) for own in windows)
     return evidence(
         extremes["thesis"] > 5 * extremes["corrected"],
         f"largest absolute value, divided by the running mean  {extremes['thesis']:10.1f}",
@@ -187,11 +186,11 @@ def normalisation_leaks(source: Source) -> Evidence:
     tables = [standardize(source.features()[name].table) for name in (first, second)]
     changed = [replace(tables[0], values=tables[0].values + 1), tables[1]]
     moved = {}
-    for preset in (THESIS, CORRECTED):
-        before, after = (normalized_windows(own, preset.windows)[second].values for own in (tables, changed))
+    for recipe in (AS_PUBLISHED, CORRECTED):
+        before, after = (normalized_windows(own, recipe.windows)[second].values for own in (tables, changed))
         # A window as printed may begin in the subject before; those of the second half do not.
         half = len(before) // 2
-        moved[preset.windows.scope] = float(np.abs(before[-half:] - after[-half:]).max())
+        moved[recipe.windows.scope] = float(np.abs(before[-half:] - after[-half:]).max())
     return evidence(
         moved["study"] > 0 and moved["subject"] == 0,
         f"{first}'s features shifted by 1 move {second}'s inputs, in the second half of its recording, by at most",
@@ -212,7 +211,7 @@ def table_5_3_rows(source: Source) -> Evidence:
     """The statistics under pEDA are those of tEDA, and the other way round."""
     tables = reported()["thesis"]
     before, printed = (tables[TABLE_OF_STAGE[stage]] for stage in ("standardized", "normalized"))
-    found = stage_statistics("normalized", source.features(), source.split, THESIS).features
+    found = stage_statistics("normalized", source.features(), source.split, AS_PUBLISHED).features
     # What Table 5.2 lets expect, were the mean that divides the one it ends with.
     expected = {name: before[name]["var"] / before[name]["mean"] ** 2 for name in ("pEDA", "tEDA")}
     lines = [f"{'':5} {'var of Table 5.2 / mean^2':>26} {'var computed':>13} {'var printed':>12}"]

@@ -9,28 +9,27 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import FEATURES, FedCurvConfig, FederatedConfig, InputConfig, ReadoutConfig, ReservoirConfig
-from tff_esn.federated.discriminator import DiscriminatorRule
-from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, fisher_diagonal, penalty_of
-from tff_esn.federated.study import FederatedStudy
-from tff_esn.presets import CORRECTED, THESIS, settled
+from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, CurvatureSwitches, fisher_diagonal, penalty_of
+from tff_esn.federated.training.discriminator import TrainedDefence
+from tff_esn.federated.training.experiment import FederatedExperiment
 from tff_esn.readout.readout import initial_readout
 from tff_esn.readout.training import Batch, batches_of, cross_entropy, cross_entropy_gradient, with_ones
-from tff_esn.runs.errata.catalogue import Evidence, Source, erratum, evidence
+from tff_esn.reservoir.samples import client_samples
+from tff_esn.runs.errata.catalogue import SMALL_ESN, Evidence, Source, erratum, evidence
+from tff_esn.runs.presets import algorithm_of
 from tff_esn.seeds import generator_for
 
-_MEANT = CORRECTED.fedcurv
+_MEANT = CurvatureSwitches()
 
 
-def _with(**switches: Any) -> FedCurvConfig:
+def _with(**switches: Any) -> CurvatureSwitches:
     """FedCurv as meant, but for some switches."""
     return replace(_MEANT, **switches)
 
 
 def _example(source: Source, examples: int = 50) -> tuple[tf.Tensor, Batch]:
     """A readout, and a batch of the first training subject's states, spread over its recording."""
-    first = source.split.train[0]
-    own = source.inputs.of([first]).states(source.reservoir)[first]
+    own = client_samples(source.data[source.split.train[0]], source.reservoir)
     rows = np.linspace(0, len(own.labels) - 1, examples).astype(int)
     states, labels = tf.constant(own.values[rows], tf.float32), tf.constant(own.labels[rows], tf.int32)
     batches, _ = batches_of(with_ones(states), labels, examples, 2)
@@ -42,11 +41,11 @@ def _largest(values: tf.Tensor) -> float:
     return float(tf.reduce_max(tf.abs(values)))
 
 
-def _of_penalty(weights: tf.Tensor, curvature: Curvature, config: FedCurvConfig, batch: Batch) -> tf.Tensor:
+def _of_penalty(weights: tf.Tensor, curvature: Curvature, config: CurvatureSwitches, batch: Batch) -> tf.Tensor:
     """The gradient of a client's term, as its training takes it."""
     objective = CurvatureObjective(replace(config, own_share="nothing", fisher_of="all"))
     server = objective.initialize(weights)._replace(curvature=curvature)
-    memory = objective.start(server, objective.silence(weights), weights)
+    memory = objective.start(server, objective.empty_message(weights), weights)
     with tf.GradientTape() as tape:
         tape.watch(weights)
         term, _ = objective(weights, batch, memory)
@@ -170,7 +169,7 @@ def model_never_moves(source: Source) -> Evidence:
     says="Listing 3.4 calls `fisher_matrix` and `compute_penalty(batch, client_weights_new, server_u, server_v, "
     "u_local, v_local)`; Listing 3.6 defines `fisher_diag`, Listing 3.7 `compute_penalty(weights, u_global, "
     "v_global, u_local, v_local)` with a factor of 1e-4 that Algorithm 2 does not have.",
-    correction="The penalty without the batch; the factor is `FedCurvConfig.factor`, 1e-4 under `thesis`.",
+    correction="The penalty without the batch; the factor is `FedCurv(factor=…)`, 1e-4 under `thesis`.",
     changes="The listings are not the code that ran.",
 )
 def listings_disagree(source: Source) -> Evidence:
@@ -220,7 +219,7 @@ def remainder(source: Source) -> Evidence:
         objective = CurvatureObjective(_with(send=send))
         server, seen = objective.initialize(weights), []
         for _ in range(3):
-            memory = objective.start(server, objective.silence(weights), weights)
+            memory = objective.start(server, objective.empty_message(weights), weights)
             messages = [objective.message(server, weights, batch, memory) for _ in range(clients)]
             server = objective.finish(server, tf.nest.map_structure(lambda *parts: tf.add_n(parts), *messages))
             seen.append(float(tf.reduce_sum(server.curvature.u[:-1])))
@@ -234,32 +233,27 @@ def remainder(source: Source) -> Evidence:
     "thesis, section 6.2, Figures 6.3 to 6.7, and chapter 7",
     says="“the problem of *catastrophic forgetting* in FedAvg … and FedCurv alleviates this problem having more "
     "growing monotone curves”.",
-    correction="All switches of `FedCurvConfig` under `corrected`.",
+    correction="All switches of `FedCurv` under `corrected`.",
     changes="If what ran was the listings, the printed curves differ by chance and by the mean's weights. Under "
     "`corrected` FedCurv is within the spread of FedAvg (`tff-esn reproduce primal-phase`).",
 )
 def fedcurv_is_fedavg(source: Source) -> Evidence:
     """As printed FedCurv is FedAvg with an unweighted mean, to the last bit."""
-    base = FederatedConfig(
-        inputs=InputConfig(preset="corrected", features=FEATURES, split=source.split),
-        reservoir=ReservoirConfig(units=source.reservoir.units, spectral_radius=0.9),
-        readout=ReadoutConfig(class_weight=None, order="time"),
-        rounds=3,
-        clients_per_round=len(source.split.train),
-    )
+    rounds, clients = 3, len(source.split.train)
+    shared = {"esn": SMALL_ESN, "rounds": rounds, "clients_per_round": clients}
     with source.cache.scratch() as scratch:
-        study = FederatedStudy(source.inputs, scratch)
+        experiment = FederatedExperiment(source.data, scratch)
 
-        def kernel(config: FederatedConfig) -> np.ndarray:
-            return study.program(settled(config), 0).run()[0].kernel
+        def kernel(name: str, **switches: Any) -> np.ndarray:
+            algorithm: Any = algorithm_of(name, "thesis", {**shared, **switches}, name)
+            return experiment.program(algorithm).run()[0].kernel
 
-        averaged = kernel(replace(base, algorithm="fedavg-unweighted"))
-        printed = kernel(replace(base, algorithm="fedcurv", fedcurv=THESIS.fedcurv))
-        meant = kernel(replace(base, algorithm="fedcurv", fedcurv=_with(weighting="uniform")))
+        averaged, printed = kernel("fedavg-unweighted"), kernel("fedcurv")
+        meant = kernel("fedcurv", **_with(weighting="uniform").get_params())
     apart = [float(np.abs(own - averaged).max()) for own in (printed, meant)]
     return evidence(
         apart[0] == 0 and apart[1] > 0,
-        f"largest difference from unweighted FedAvg after {base.rounds} rounds of {base.clients_per_round} clients",
+        f"largest difference from unweighted FedAvg after {rounds} rounds of {clients} clients",
         f"  FedCurv as printed  {apart[0]:.6f}",
         f"  FedCurv as meant    {apart[1]:.6f}",
     )
@@ -295,7 +289,7 @@ def rejected_clients(source: Source) -> Evidence:
     layers = ((one, np.zeros(1, np.float32)), (one, np.full(1, -0.5, np.float32)))
     updates, weights = tf.constant([[1.0], [1.0], [1.0], [-1.0], [-1.0]]), tf.ones(5)
     found = {
-        treatment: float(DiscriminatorRule(layers, treatment)(updates, weights).update[0])
+        treatment: float(TrainedDefence(layers, treatment)(updates, weights).update[0])
         for treatment in ("replaced", "left_out")
     }
     return evidence(

@@ -9,13 +9,13 @@ from tff_esn.runs.errata.catalogue import DOCUMENTS, Erratum
 
 _HEAD = """# Errata of the documents
 
-Written by `tff-esn errata --page docs/errata.md --data path/to/WESAD`; the text is that of `tff_esn/errata/`.
+Written by `tff-esn errata --page docs/errata.md --data path/to/WESAD`; the text is that of `runs/errata/`.
 
 `tff-esn errata` lists these errata, `tff-esn errata NAME` tells one and shows its evidence, computed there and then
 (`-q` the evidence alone).
 Evidence marked ◆ has numbers of the study's own recordings: add `--data path/to/WESAD` to get them, or see the same
-point on generated subjects. Where the printed behaviour is one value of a switch, the preset `thesis` has it as
-printed and `corrected` as meant (`tff_esn/presets.py`).
+point on generated subjects. Where the printed behaviour is one value of a switch, the feature recipe and the preset
+`thesis` have it as printed and `corrected` as meant (`tff_esn/features/`, `runs/presets.py`).
 """
 #: Misprints that a reader mends without noticing: place, printed, meant.
 _SMALL = (

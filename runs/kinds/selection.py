@@ -3,34 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field, replace
 from functools import cached_property, partial, reduce
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Optional
 
-from tff_esn.config import ClosedFormConfig, InputConfig, SelectionConfig, from_mapping
-from tff_esn.datasets.study import open_study
-from tff_esn.datasets.tables import AFFECT
-from tff_esn.features.preparation import ChannelRecipe, prepare, subject_keys
-from tff_esn.features.source import Source
+from pydantic.dataclasses import dataclass
+
+from tff_esn.features.study import DataSettings, Study
+from tff_esn.parameters import STRICT, PositiveInt, merged, nested
+from tff_esn.runs.kind import KINDS, RunKind
+from tff_esn.runs.presets import PresetName, preset_values
 from tff_esn.runs.reported import reported
 from tff_esn.runs.result import ResultFigure
 from tff_esn.store.cache import Cache
 from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tables import PRINTED, Column, Number, Row, Table
-from tff_esn.tuning.space import SearchSpace, as_text, load_space
+from tff_esn.tuning.space import SearchSpace, as_text, load_space, setting_label
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
-_VERSION = 1
-#: Searches by ridge regression solve as meant.
-_RIDGE_PRESET = ClosedFormConfig.preset
+_VERSION = 2
 _SCORE = "validation score"
+#: Fixed settings that say what a space is for; tables leave them out.
+_HIDDEN = ("data.features.name", "data.features.device", "data.features.steps", "data.task", "data.split")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
+class SelectionConfig:
+    """A search of KerasTuner over a space.
+
+    Attributes:
+        spaces: By name of a column of the documents' table of what was selected, the space.
+        printed: By the same names, where in `reported.json` the printed selection is.
+        names: What that calls the settings.
+        score: What that calls the best validation score.
+        objective: Validation score that is maximised; None for the algorithm's usual one.
+        shards: Settings for whose values the search is done apart, so that parts run side by side.
+        trials: In each of these parts; None for the whole of a finite space.
+        presets: Of the searches by gradients. Closed forms are solved as corrected.
+        settings: What the spaces do not give, with dots between the levels.
+    """
+
+    kind: Literal["selection"]
+    title: str
+    spaces: dict[str, str]
+    printed: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    score: Optional[str] = None
+    objective: Optional[str] = None
+    shards: tuple[str, ...] = ()
+    trials: Optional[PositiveInt] = None
+    presets: tuple[PresetName, ...] = ("thesis",)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def base_settings(space: SearchSpace, preset: str, seed: int) -> dict[str, Any]:
+    """What a search has where its space gives nothing: a preset's features and values, except for closed forms."""
+    base: dict[str, Any] = {}
+    if space.kind.family != "closed-form":
+        base = {**preset_values(space.kind, preset, {}), "data": {"features": {"name": preset}, "split": "thesis"}}
+    return merged(base, {"esn": {"seed": seed}})
+
+
+@plain_dataclass(frozen=True)
 class _Search:
     """A part of a search: one of a table's columns, one preset, one of the space's shards."""
 
@@ -38,37 +77,43 @@ class _Search:
     preset: str
     space: SearchSpace
     trials: int | None
-    objective: str
+    objective: str | None
     base: dict[str, Any]
     seed: int
 
+    @property
+    def datasets(self) -> list[DataSettings]:
+        """What its trials see of the study."""
+        return list(dict.fromkeys(self.space.data_settings(self.base)))
 
-@dataclass(frozen=True)
-class SelectionRun:
+
+@KINDS.register
+class SelectionRun(RunKind):
     """The searches of a table; the first seed is theirs."""
 
-    name: str
-    config: SelectionConfig
-    source: Source
-    seeds: Sequence[int]
+    name = "selection"
+    settings = SelectionConfig
 
-    def prepare(self, jobs: int | None) -> None:
-        """Makes what the trials see."""
-        for search in self._searches:
-            if search.space.solver == "gradients":
-                self.source.prepare(self._inputs(search), jobs)
-            else:
-                study = open_study(self.source.study, self.source.labels)
-                prepare(study, ChannelRecipe(self.config.channels), cache=Cache(self.source.cache), jobs=jobs)
+    @property
+    def datasets(self) -> list[DataSettings]:
+        """What the trials of all searches see."""
+        return [data for search in self._searches for data in search.datasets]
 
-    def tasks(self) -> list[Task]:
-        """One for each part of a search."""
-        return list(self._tasks.values())
+    @cached_property
+    def parts(self) -> dict[int, Task]:
+        """One for each part of a search, by its place."""
+        versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
+        tasks = {}
+        for position, search in enumerate(self._searches):
+            key = fingerprint([_VERSION, search, [self.study.key(data) for data in search.datasets], versions])
+            work = partial(_search, self.study, search, key)
+            tasks[position] = Task(f"search, {search.column}, {search.preset}", "selection", key, work)
+        return tasks
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
         """What was selected: a row a setting, a column a search."""
         trials: dict[tuple[str, str], list[Any]] = {}
-        for position, task in self._tasks.items():
+        for position, task in self.parts.items():
             search = self._searches[position]
             trials.setdefault((search.column, search.preset), []).extend(unpacked(results[task.key]))
         ranked = {
@@ -86,9 +131,9 @@ class SelectionRun:
             for preset in presets:
                 own = [ranked.get((column.name, preset)) for column in columns]
                 lines[preset] = [_cell(found[0], setting) if found else None for found in own]
-            rows.append(Row(setting.split(".")[-1].replace("_", " "), lines))
+            rows.append(Row(setting_label(setting), lines))
         notes = [self._note(column, preset, own) for (column, preset), own in ranked.items()]
-        return [Table(self.name, self.config.title, "setting", columns, rows, notes)], []
+        return [Table(self.run, self.config.title, "setting", columns, rows, notes)], []
 
     def _note(self, column: str, preset: str, ranked: Sequence[Any]) -> str:
         told = f"{column}, {preset}: {len(ranked)} configurations tried"
@@ -113,17 +158,13 @@ class SelectionRun:
     @cached_property
     def _searches(self) -> list[_Search]:
         searches = []
-        for column, name in self.config.spaces.items():
+        config, seed = self.config, self.seeds[0]
+        for column, name in config.spaces.items():
             space = load_space(name)
-            gradients = space.solver == "gradients"
-            for preset, shard in product(self.config.presets if gradients else (_RIDGE_PRESET,), self._shards(space)):
-                channels = self.config.channels
-                base: dict[str, Any] = {"channels": {"device": channels.device, "rate": channels.rate}}
-                if gradients:
-                    base = {"inputs": {"preset": preset}}
-                    base["reservoir"] = {"kind": "tfa", "recurrent_connectivity": 0.1}
-                objective = self.config.objective if gradients else "accuracy"
-                searches.append(_Search(column, preset, shard, self.config.trials, objective, base, self.seeds[0]))
+            presets = ("corrected",) if space.kind.family == "closed-form" else config.presets
+            for preset, shard in product(presets, self._shards(space)):
+                base = merged(base_settings(space, preset, seed), nested(config.settings))
+                searches.append(_Search(column, preset, shard, config.trials, config.objective, base, seed))
         return searches
 
     def _shards(self, space: SearchSpace) -> list[SearchSpace]:
@@ -134,53 +175,19 @@ class SelectionRun:
             for values in product(*(space.choice[name] for name in apart))
         ]
 
-    @cached_property
-    def _tasks(self) -> dict[int, Task]:
-        versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
-        tasks = {}
-        for position, search in enumerate(self._searches):
-            key = fingerprint([_VERSION, search, self._content(search), versions])
-            work = partial(_search, self.source, search, self.config, key)
-            tasks[position] = Task(f"search, {search.column}, {search.preset}", "selection", key, work)
-        return tasks
 
-    def _content(self, search: _Search) -> str:
-        if search.space.solver == "gradients":
-            return self.source.content(self._inputs(search))
-        study = open_study(self.source.study, self.source.labels)
-        return fingerprint(
-            sorted(subject_keys(study, ChannelRecipe(self.config.channels), Cache(self.source.cache)).items())
-        )
-
-    def _inputs(self, search: _Search) -> InputConfig:
-        window = search.space.fixed.get("inputs.hrv_window", InputConfig.hrv_window)
-        return from_mapping(InputConfig, {"preset": search.preset, "hrv_window": window}, self.name)
-
-
-def _search(source: Source, wanted: _Search, config: SelectionConfig, key: str, scratch: Path) -> Arrays:
-    from tff_esn.tuning.hypermodels import GradientHyperModel, RidgeHyperModel
+def _search(study: Study, wanted: _Search, key: str, scratch: Path) -> Arrays:
+    from tff_esn.tuning.hypermodels import hypermodel_of
     from tff_esn.tuning.search import search
 
-    study, cache, space = open_study(source.study, source.labels), Cache(source.cache), wanted.space
-    if space.solver == "gradients":
-        hypermodel: Any = GradientHyperModel(space, wanted.base, study, cache, wanted.seed)
-    else:
-        preparation = prepare(study, ChannelRecipe(config.channels), cache=cache)
-        hypermodel = RidgeHyperModel(space, wanted.base, preparation, AFFECT, wanted.seed)
-    # A search that was stopped goes on in its folder.
-    project = cache.folder / "tuning" / f"selection-{key[:12]}"
-    found = search(hypermodel, space, project, objective=wanted.objective, trials=wanted.trials, seed=wanted.seed)
+    hypermodel = hypermodel_of(study, wanted.space, wanted.base)
+    # A search that was stopped is resumed in its folder.
+    project = Cache(study.cache).folder / "tuning" / f"selection-{key[:12]}"
+    found = search(hypermodel, project, objective=wanted.objective, trials=wanted.trials, seed=wanted.seed)
+    shared = {name: value for name, value in wanted.space.fixed.items() if name not in _HIDDEN}
     return packed(
-        [
-            {"settings": {**_shared(space), **trial.settings}, "score": trial.scores[wanted.objective]}
-            for trial in found.trials
-        ]
+        [{"settings": {**shared, **trial.settings}, "score": trial.scores[found.objective]} for trial in found.trials]
     )
-
-
-def _shared(space: SearchSpace) -> dict[str, Any]:
-    """The settings of a shard that its trials have in common and a reader wants to see."""
-    return {name: value for name, value in space.fixed.items() if name not in ("split", "channels.steps")}
 
 
 def _cell(trial: Mapping[str, Any], setting: str) -> Number:

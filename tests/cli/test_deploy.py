@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from tests.cli.test_command_line import run as run_command
+from tests.commands import run_here
 from tests.deployment.test_export import random_card, random_model, write_run
-from tff_esn.deployment.export import export_keras, load_model
+from tff_esn.deployment.export import load_model
 from tff_esn.deployment.predict import open_predictor, read_recording, recording_inputs
 from tff_esn.store.run_folders import RunStore
 
@@ -24,16 +25,19 @@ COMMAND = (sys.executable, "-m", "tff_esn")
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs `window` and `carried` of the features pEDA and tEDA, and `thesis` with that preset."""
+    """Runs of the features pEDA and tEDA, named after how they read them, `thesis` with that recipe, and `arrays`."""
     folder = tmp_path_factory.mktemp("models")
     for reading in ("window", "carried"):
-        write_run(folder / reading, random_model(units=200), reading)
-    write_run(folder / "thesis", random_model(), "window", preset="thesis", hrv_window=2.0)
+        write_run(folder / reading, random_model(units=200, card=random_card(reading=reading)))
+    write_run(folder / "thesis", random_model(card=random_card(recipe="thesis", hrv_window=2.0)))
+    # A readout solved in closed form, with an output for each of two classes, on chunks of 3 steps.
+    chunks = replace(random_card(), per_step=True, steps=3, recipe=None)
+    write_run(folder / "arrays", random_model(outputs=2, linear=True, card=chunks))
     return folder
 
 
 def stream(model: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, "predict", str(model), "-", *options], input=text, capture_output=True, text=True)
+    return run_here("predict", model, "-", *options, text=text)
 
 
 def as_text(series: np.ndarray) -> str:
@@ -59,20 +63,17 @@ def test_export_writes_a_file_that_predicts_like_its_run(models: Path, tmp_path:
 
 def test_runs_are_found_by_name_and_exports_named_after_them(tmp_path: Path) -> None:
     with RunStore(tmp_path).create("central", {}, 0) as run:
-        trained = random_model()
-        write_run(tmp_path / "made", trained)
-        for name in ("model.keras", "model.json"):
-            (tmp_path / "made" / name).rename(run.folder / name)
+        random_model().save(run.folder / "model.keras")
     command = [*COMMAND, "export", "central", "--format", "keras", "--runs", str(tmp_path)]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    _, card = load_model(tmp_path / f"{run.name}.keras")
-    assert card == random_card(trained)
+    assert load_model(tmp_path / f"{run.name}.keras").card == random_card()
 
 
 @pytest.mark.parametrize("reading", ["window", "carried"])
-def test_a_stream_prints_what_a_batch_answers(reading: str, models: Path) -> None:
+def test_a_stream_prints_what_a_batch_predicts(reading: str, models: Path) -> None:
     series = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
-    predictor, card = open_predictor(models / reading)
+    predictor = open_predictor(models / reading)
+    card = predictor.model.card
     # As the command does: with more threads the last bit is another.
     with threadpool_limits(1):
         answers = predictor.run(series)
@@ -89,32 +90,41 @@ def test_a_stream_prints_what_a_batch_answers(reading: str, models: Path) -> Non
     assert objects[0]["probability"] == (None if reading == "window" else answers[0])
 
 
+def test_a_ridge_readout_has_probabilities_too(models: Path) -> None:
+    series = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    scores = open_predictor(models / "arrays").run(series)
+    assert scores.min() < 0 and scores.max() > 1
+    rows = list(csv.DictReader(stream(models / "arrays", "pEDA,tEDA\n" + as_text(series)).stdout.splitlines()))
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], np.clip(scores, 0, 1), atol=2e-6)
+    assert [row["answer"] for row in rows] == ["stressed" if score > 0.5 else "not stressed" for score in scores]
+
+
 def test_a_recording_prints_what_a_stream_of_its_inputs_prints(models: Path, generated: Path, tmp_path: Path) -> None:
-    result = run_command("predict", models / "carried", generated, "--subject", "S3")
+    result = run_here("predict", models / "carried", generated, "--subject", "S3")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert list(rows[0]) == ["time_seconds", "probability", "answer"]
     assert rows[-1]["time_seconds"] == "599.0"
-    inputs = recording_inputs(read_recording(generated, "S3"), load_model(models / "carried")[1])
-    streamed = stream(models / "carried", as_text(inputs.windows[:, -1])).stdout.splitlines()
+    inputs = recording_inputs(read_recording(generated, "S3"), load_model(models / "carried").card)
+    streamed = stream(models / "carried", as_text(inputs.values)).stdout.splitlines()
     assert [line.split(",", 1)[1] for line in streamed] == [f"{row['probability']},{row['answer']}" for row in rows]
 
 
 def test_an_unlabelled_recording_is_told_its_baseline(models: Path, generated: Path) -> None:
     folder = generated / "S3" / "S3_E4_Data"
-    result = run_command("predict", models / "window", folder, "--baseline", "30-150.5", "--json")
+    result = run_here("predict", models / "window", folder, "--baseline", "30-150.5", "--json")
     assert result.returncode == 0, result.stderr
     objects = [json.loads(line) for line in result.stdout.splitlines()]
     assert all(set(line) == {"time_seconds", "probability", "answer"} for line in objects)
     assert objects[-1]["time_seconds"] == 599
 
 
-def test_a_preset_that_runs_through_a_study_says_so_once(models: Path, generated: Path) -> None:
+def test_a_recipe_that_runs_through_a_study_says_so_once(models: Path, generated: Path) -> None:
     result = run_command("predict", models / "thesis", generated / "S2")
     assert result.returncode == 0, result.stderr
     assert result.stderr == (
-        "Preset thesis normalises by statistics that run through a study; here they start with this recording.\n"
+        "Features thesis are normalised by statistics that run through a study; here they start with this recording.\n"
     )
 
 
@@ -124,9 +134,11 @@ def test_a_preset_that_runs_through_a_study_says_so_once(models: Path, generated
         (("export", "{models}/window", "--format", "onnx"), "'onnx' is not one of 'keras', 'tflite'"),
         (("export", "nothing", "--format", "keras", "--runs", "{models}"), "nothing: no such run in"),
         (("export", "{models}/window", "--format", "keras", "--out", "x.h5"), "x.h5: a name that ends in '.h5'"),
-        (("predict", "nothing.keras", "-"), "nothing.keras: No such file or directory; expected a model"),
+        (("export", "{models}/window", "--format", "keras", "--out", "x.tflite"), "'.tflite'; expected '.keras'"),
+        (("predict", "nothing.keras", "-"), "nothing.keras: No such file or directory; expected a trained model"),
+        (("predict", "{models}/arrays", "{generated}/S2"), "trained on arrays, which has no recipe for features"),
         (("predict", "{models}/window", "-", "--subject", "S2"), "--subject with a stream"),
-        (("predict", "{models}/window", "{models}"), "no recording; expected WESAD subjects"),
+        (("predict", "{models}/window", "{models}"), "no recording; expected a study"),
         (("predict", "{models}/window", "{generated}"), "3 subjects; expected --subject with one of S2, S3, S4"),
         (
             ("predict", "{models}/window", "{generated}/S3/S3_E4_Data"),
@@ -141,7 +153,7 @@ def test_a_preset_that_runs_through_a_study_says_so_once(models: Path, generated
 def test_a_wrong_call_is_one_line_and_status_2(
     arguments: tuple[str, ...], complaint: str, models: Path, generated: Path
 ) -> None:
-    result = run_command(*(argument.format(models=models, generated=generated) for argument in arguments))
+    result = run_here(*(argument.format(models=models, generated=generated) for argument in arguments))
     assert result.returncode == 2, result.stderr
     assert complaint in result.stderr
     assert result.stderr.startswith("tff-esn: ")
@@ -189,8 +201,13 @@ def test_a_reader_that_leaves_is_no_error(models: Path) -> None:
     assert (process.returncode, message) == (0, "")
 
 
+def children_times() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
+
+
 def test_a_stream_starts_without_tensorflow_and_keeps_far_ahead_of_the_sensors(models: Path, tmp_path: Path) -> None:
-    export_keras(models / "carried", tmp_path / "out.keras")
+    load_model(models / "carried").save(tmp_path / "out.keras")
     program = """
 import sys
 from tff_esn.cli.main import app
@@ -199,15 +216,13 @@ assert not {"tensorflow", "neurokit2", "pandas"} & set(sys.modules)
 """
     lines = as_text(np.random.default_rng(0).normal(size=(5000, 2)))
     for source in (models / "window", tmp_path / "out.keras"):
-        seconds = {}
+        seconds = {}  # of the processor, which others' work does not change
         for count in (1, 5000):
-            start = time.perf_counter()
+            start = children_times()
             command = [sys.executable, "-c", program, "predict", str(source), "-"]
             text = "\n".join(lines.splitlines()[:count]) + "\n"
             result = subprocess.run(command, input=text, capture_output=True, text=True)
-            seconds[count] = time.perf_counter() - start
+            seconds[count] = children_times() - start
             assert result.returncode == 0, result.stderr
             assert len(result.stdout.splitlines()) == count
-        speed = 5000 / (seconds[5000] - seconds[1])
-        print(f"{source.name}: first answer after {seconds[1]:.2f} s, then {speed:,.0f} lines/s")
-        assert speed > 1000
+        assert seconds[5000] - seconds[1] < 5

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import run_here
 from tff_esn.datasets.synthetic.wesad import write_wesad
 
 SMALL = ("--device", "wrist", "--rate", 8, "--steps", 40, "--units", 20)
@@ -28,9 +27,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(work: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TFF_ESN_CACHE": str(work / "cache"), "TFF_ESN_RUNS": str(work / "runs")}
-    command = [sys.executable, "-m", "tff_esn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**environment, "COLUMNS": "120"})
+    folders = {"TFF_ESN_CACHE": str(work / "cache"), "TFF_ESN_RUNS": str(work / "runs")}
+    return run_here(*arguments, **folders, COLUMNS="120")
 
 
 def test_pfedrr_prints_its_table_and_its_figure_and_leaves_a_run(study: Path, work: Path) -> None:

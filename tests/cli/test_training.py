@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.test_command_line import run as run_command
+from tests.commands import run_here
 from tff_esn.datasets.synthetic.wesad import write_wesad
 
 
@@ -25,18 +25,23 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("work")
 
 
+def environment(work: Path) -> dict[str, str]:
+    return {"TFF_ESN_CACHE": str(work / "cache"), "TFF_ESN_RUNS": str(work / "runs")}
+
+
 def run(work: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TFF_ESN_CACHE": str(work / "cache"), "TFF_ESN_RUNS": str(work / "runs")}
-    command = [sys.executable, "-m", "tff_esn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+    return run_here(*arguments, **environment(work))
 
 
 def test_central_trains_and_keeps_everything_in_a_run_folder(study: Path, work: Path) -> None:
-    result = run(work, "central", study, "--preset", "corrected", "--features", "tEDA,HR", "--seeds", 2)
+    options = ("--preset", "corrected", "--features", "tEDA,HR", "--seeds", 2)
+    (work / "tmp").mkdir()
+    result = run_command("central", study, *options, **environment(work), TMPDIR=str(work / "tmp"))
     assert result.returncode == 0, result.stderr
     assert "tensorflow" not in result.stderr.lower()
     for text in ("majority", "threshold", "logistic", "ESN, time", "0.9018", "not the study's numbers"):
         assert text in result.stdout
+    assert not list((work / "tmp").iterdir())
     listed = json.loads(run(work, "runs", "list", "--json").stdout)
     (central,) = (entry for entry in listed if entry["kind"] == "central")
     assert central["status"] == "complete"

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from tests.commands import run_here
 from tests.runtime.fleet import PORT, Host, hosts
 from tests.runtime.test_context import ends
 from tff_esn.cli.main import app
@@ -43,9 +44,7 @@ def two(work: Path) -> Iterator[list[Host]]:
 
 
 def tff_esn(work: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tff_esn", *map(str, arguments)]
-    environment = {**os.environ, "TFF_ESN_CACHE": str(work / "cache"), "TFF_ESN_RUNS": str(work / "runs")}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+    return run_here(*arguments, TFF_ESN_CACHE=str(work / "cache"), TFF_ESN_RUNS=str(work / "runs"))
 
 
 @pytest.fixture(scope="module")

@@ -103,9 +103,7 @@ def test_every_closed_form_by_tff(
 
 
 def test_tff_has_no_secure_sum() -> None:
-    with pytest.raises(
-        ConfigError, match="secure-incfed by TFF, whose secure sum hides nothing"
-    ):
+    with pytest.raises(ConfigError, match="secure-incfed by TFF, whose secure sum hides nothing"):
         SecureIncFed(NETWORK).build(SHAPES, len(CLIENTS))
 
 

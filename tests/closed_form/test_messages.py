@@ -74,6 +74,9 @@ def test_selections_by_hand() -> None:
     assert threshold_units(B, 0.5).tolist() == [0, 3]
     assert threshold_units(B, 0.3).tolist() == [3]
     assert threshold_units(B, 0.5, "dropped").tolist() == [0]
+    assert threshold_units(np.diag([0.0, 1.0, 2.0]), 0.75).tolist() == [2]  # the second is at the threshold
+    assert mixed_units(importance(B), 3, 0.6, order).tolist() == [1, 2, 3]  # 1.8 by importance are two
+    assert top_units(np.arange(100) // 50, 53).tolist() == [0, 1, 2, *range(50, 100)]
     assert partial_count(3, 4) == 2
     assert sorted(random_order(4, 0, "S2").tolist()) == [0, 1, 2, 3]
     assert any(random_order(50, 0, "S2") != random_order(50, 0, "S3"))
@@ -292,6 +295,8 @@ def test_counts_and_thresholds_out_of_range_are_refused() -> None:
             PFedRR(tau=tau)
     with pytest.raises(MessageError, match="rank 5; expected 1 to 4"):
         low_rank_message(OWN, 5)
+    with pytest.raises(ConfigError, match="k = -1 units out of 4"):
+        top_units(importance(B), -1)
 
 
 def test_a_low_rank_is_that_of_the_units_that_the_threshold_selects() -> None:
@@ -302,6 +307,47 @@ def test_a_low_rank_is_that_of_the_units_that_the_threshold_selects() -> None:
     found, expected = algorithm.solve(everyone), federate(everyone, lambda _, own: low_rank_message(own, rank), 0.1)
     np.testing.assert_array_equal(found.readout.kernel, expected.readout.kernel)
     assert set(found.units.values()) == {rank}
+
+
+# ---- The bytes ----
+
+HEADER = struct.Struct("<4sBBBBIIIQ8s")
+COLUMNS, READOUT = 1, 4
+
+
+def sealed(kind: int, size: int, bias: int, columns: int, count: int, body: bytes) -> bytes:
+    """A message with a checksum that fits, of two outputs."""
+    header = HEADER.pack(b"ESNM", 2, kind, size, bias, 2, columns, count, 10, bytes(8))
+    return header + struct.pack("<I", zlib.crc32(header + body)) + body
+
+
+def test_what_travels() -> None:
+    values = np.arange(12.0)  # of two columns of A, then of B
+    body = np.array([1, 3], "<u2").tobytes() + values.astype("<f4").tobytes()
+    own = Message.decode(sealed(COLUMNS, 4, 0, 4, 2, body))
+    assert (own.kind, own.outputs, own.columns, own.samples, own.units.tolist()) == ("columns", 2, 4, 10, [1, 3])
+    np.testing.assert_array_equal(np.concatenate([part.ravel() for part in own.values]), values)
+    assert own.encode(np.float32) == sealed(COLUMNS, 4, 0, 4, 2, body)
+    for columns, index_bytes in ((1 << 16, 2), ((1 << 16) + 1, 4)):
+        assert message_bytes("columns", 2, columns, 1) == HEADER_BYTES + index_bytes + 8 * (2 + columns)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (bytes(HEADER_BYTES - 1), "39 bytes; expected at least the 40 of a header"),
+        (sealed(6, 8, 0, 4, 0, bytes(64)), "a header of something else"),
+        (sealed(READOUT, 2, 0, 4, 0, bytes(16)), "a header of something else"),
+        (sealed(READOUT, 8, 2, 4, 0, bytes(64)), "a header of something else"),
+        (sealed(COLUMNS, 8, 0, 4, 5, bytes(10 + 8 * 30)), "5 units of 4"),
+        (sealed(COLUMNS, 8, 0, 4, 1, b"\4\0" + bytes(8 * 6)), "not below 4"),
+        (sealed(COLUMNS, 8, 0, 4, 2, b"\1\0\1\0" + bytes(8 * 12)), "units that are not in order"),
+    ],
+    ids=["short", "kind", "size", "bias", "count", "unit", "twice"],
+)
+def test_bytes_that_are_no_message(data: bytes, complaint: str) -> None:
+    with pytest.raises(MessageError, match=complaint):
+        Message.decode(data)
 
 
 def test_a_rank_costs_what_as_many_units_cost() -> None:

@@ -50,19 +50,22 @@ def test_with_scope_subject_nothing_reaches_another_client(normalization: str) -
 
 def test_zscore_is_causal_and_never_divides_by_less_than_the_baseline_deviation() -> None:
     steps = 5
-    values = np.concatenate([np.resize([1.5, 2.5], 40), np.resize([49.0, 51.0], 40)])[:, None]
+    quiet = np.random.default_rng(0).normal(2.0, 0.3, (40, 1))
+    values = np.concatenate([quiet, quiet + 48.0])
     result = normalized_windows(
         [FeatureTable("S2", ("a",), values, np.zeros(80, int))], WindowConfig("zscore", "subject", steps)
     )["S2"].values
-    for j, floor in ((20, True), (60, False)):
+    for j in (0, 20, 60):
         seen = np.array([values[i : i + steps] for i in range(j + 1)])
-        assert (seen.std() < 1) == floor
-        np.testing.assert_allclose(result[j], (values[j : j + steps] - seen.mean()) / max(seen.std(), 1.0), rtol=1e-9)
+        assert (seen.std() < 1) == (j < 40)
+        expected = (values[j : j + steps] - seen.mean()) / max(seen.std(), 1.0)
+        np.testing.assert_allclose(result[j], expected, rtol=1e-9)
 
 
 def test_a_window_longer_than_the_recording_is_refused() -> None:
     with pytest.raises(ConfigError, match="a window of 20 steps; S2 has only 7"):
         normalized_windows([table("S2", 7)], WindowConfig("none", "subject", 20))
+    assert len(normalized_windows([table("S2", 20)], WindowConfig("none", "subject", 20))["S2"]) == 1
 
 
 def test_columns_are_chosen_by_name() -> None:

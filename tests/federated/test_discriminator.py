@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from tff_esn.federated.attacks import fake_clients, flipped, update_attack
 from tff_esn.federated.discriminator import (
     FAKE,
     REAL,
+    ROUNDS,
     Discriminator,
     DiscriminatorRule,
     UpdateExamples,
+    _play,
     discriminator_for,
     discriminator_network,
     readout_steps,
@@ -28,8 +31,9 @@ from tff_esn.federated.discriminator import (
     step_examples,
     train_discriminator,
 )
+from tff_esn.federated.fedavg import ProximalObjective
 from tff_esn.federated.federation import build_federation
-from tff_esn.federated.local import HONEST
+from tff_esn.federated.local import HONEST, Client, LocalWork
 from tff_esn.federated.study import FederatedStudy
 from tff_esn.readout.readout import initial_readout
 from tff_esn.readout.training import fit_readout
@@ -86,6 +90,30 @@ def test_examples_are_of_both_kinds_and_the_seed_s_own(trained_on: str, tmp_path
     train, test = first.split(0)
     together = np.concatenate([train.updates, test.updates])
     np.testing.assert_array_equal(np.sort(together[:, 0]), np.sort(first.updates[:, 0]))
+
+
+class Marked:
+    """Training whose update is 0 for honest clients and 1 for noisy ones."""
+
+    def __init__(self) -> None:
+        self.work = LocalWork(UNITS, UNITS, 2, 10, small_config().readout)
+        self.objective = ProximalObjective()
+        self.seen: list[np.ndarray] = []
+
+    def __call__(self, weights: tf.Tensor, rate: tf.Tensor, server: object, client: Client) -> SimpleNamespace:
+        self.seen.append(weights.numpy())
+        return SimpleNamespace(update=tf.fill(weights.shape, float(client.path.numpy() == b"noisy")))
+
+
+def test_half_of_the_noisy_clients_are_in_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tf, "function", lambda training, **_: training)
+    training, clients = Marked(), [*[("honest", REAL)] * 50, *[("noisy", FAKE)] * 50]
+    assert len(_play(training, clients, 0)) == ROUNDS * 100  # type: ignore[arg-type]
+    # The mean is n / (50 + n) with n noisy clients in it.
+    means = np.diff([weights.mean() for weights in training.seen[::100]])
+    counts = 50 * means / (1 - means)
+    assert counts.mean() == pytest.approx(25, abs=2)
+    assert counts.std() > 1
 
 
 def test_a_split_without_subjects_for_it_is_refused() -> None:

@@ -135,6 +135,7 @@ def test_shares_of_noise_add_up_and_more_noise_is_less_accurate() -> None:
     summed = [noisy(nothing, 3.0, 9, 0, f"S{i}") for i in range(9)]
     total = sum(summed[1:], summed[0])
     assert np.std(total.half_b) == pytest.approx(3.0, rel=0.1)
+    assert np.std(total.a) == pytest.approx(3.0, rel=0.2)
     random = np.random.default_rng(0)
     states, labels = random.normal(size=(4000, 40)) / 8, random.integers(0, 4, 4000)
     states[:, :4] += np.eye(4)[labels]
@@ -147,7 +148,17 @@ def test_shares_of_noise_add_up_and_more_noise_is_less_accurate() -> None:
     assert right[2] < 0.5
 
 
+def test_what_does_not_look_at_the_data_is_a_formula_of_the_units() -> None:
+    assert clip_norm(16) == 2.0
+    states = np.random.default_rng(0).normal(size=(50, 9))
+    summed = RidgeStatistics.of(states, np.eye(2)[np.arange(50) % 2])
+    found, expected = private_readout(summed, 0.1, 0.5), summed.solve(0.1 + 2 * 0.5 * 3)
+    np.testing.assert_array_equal(found.kernel, expected.kernel)
+
+
 def test_promises_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ConfigError, match="0 steps; expected"):
+        PrivacyBudget(1.0, unit_steps=0)
     with pytest.raises(ConfigError, match="epsilon = 0,"):
         PrivacyBudget(0.0)
     with pytest.raises(ConfigError, match="delta = 1,"):

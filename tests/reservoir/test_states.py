@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.reservoir.test_layer import by_the_equation
 from tff_esn.errors import ConfigError
@@ -66,6 +67,13 @@ def test_carried_states_are_those_of_the_equation(
         np.testing.assert_allclose(own, by_the_equation(recording[None], weights)[0], atol=1e-5)
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    with threadpool_limits(2):
+        yield
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_many_blocks_and_threads_change_nothing() -> None:
     weights = reservoir(units=200, inputs=1)
     recording = noise(3000, 1)
@@ -76,6 +84,7 @@ def test_many_blocks_and_threads_change_nothing() -> None:
     np.testing.assert_allclose(states[::500], by_the_equation(windows[::500], weights)[:, -1], atol=1e-5)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_callers_in_several_threads_leave_the_blas_as_it_was() -> None:
     weights, sequences = reservoir(units=200, inputs=1), noise(2000, 3, 1)
     before = [library["num_threads"] for library in threadpool_info()]

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_command_line import run as run_command
+from tests.commands import run_here
 from tff_esn.datasets.synthetic.wesad import write_wesad
 from tff_esn.runs.result import read_result
 from tff_esn.tables import number_text
@@ -79,22 +81,14 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "tff_esn", *map(str, arguments)]
-
-
-def environment(work: Path, cache: str = "cache") -> dict[str, str]:
-    return {**os.environ, "TFF_ESN_CACHE": str(work / cache)}
-
-
-def run(work: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    options: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "cwd": work}
-    return subprocess.run(command(*arguments), env=environment(work), **options)
+def run(work: Path, *arguments: object, cache: str = "cache") -> subprocess.CompletedProcess[str]:
+    return run_here(*arguments, "--jobs", 1, folder=work, TFF_ESN_CACHE=str(work / cache))
 
 
 @pytest.fixture(scope="module")
 def report(work: Path) -> Path:
-    result = run(work, "reproduce", "small.toml", "solved.toml", "--data", "study", "--out", "out")
+    arguments = ("small.toml", "solved.toml", "--data", "study", "--jobs", 2, "--out", "out")
+    result = run_command("reproduce", *arguments, cache=work / "cache", folder=work)
     assert result.returncode == 0, result.stderr
     assert "small: 9 of 9 parts to run, about" in result.stderr
     assert "not the study's numbers" in result.stdout
@@ -127,10 +121,10 @@ def test_the_second_call_does_nothing_and_says_so(work: Path, report: Path) -> N
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_and_continued_it_ends_with_the_same_results(work: Path, report: Path, how: signal.Signals) -> None:
     cache = f"cache-{how.name}"
-    arguments = ("reproduce", "small.toml", "--data", "study", "--jobs", 1, "--out", how.name)
+    arguments = ("reproduce", "small.toml", "--data", "study", "--out", how.name)
     process = subprocess.Popen(
-        command(*arguments),
-        env=environment(work, cache),
+        [sys.executable, "-m", "tff_esn", *arguments, "--jobs", "1"],
+        env={**os.environ, "TFF_ESN_CACHE": str(work / cache)},
         cwd=work,
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -143,7 +137,7 @@ def test_stopped_and_continued_it_ends_with_the_same_results(work: Path, report:
     assert process.wait(120) != 0
     kept = len(list((work / cache / "federated").glob("*.npz")))
     assert 2 <= kept < 8
-    result = subprocess.run(command(*arguments), env=environment(work, cache), cwd=work, capture_output=True, text=True)
+    result = run(work, *arguments, cache=cache)
     assert result.returncode == 0, result.stderr
     assert f"small: {9 - kept} of 9 parts" in result.stderr or f"small: {8 - kept} of 9 parts" in result.stderr
     ours, other = (json.loads((folder / "results" / "small.json").read_text()) for folder in (work / how.name, report))

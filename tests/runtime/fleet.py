@@ -61,7 +61,7 @@ class Host:
 def hosts(folder: Path, wanted: int, options: Sequence[str] = ()) -> Iterator[list[Host]]:
     """Hosts with running workers; `folder` gets the certificates."""
     numbers = [next(_NUMBERS) for _ in range(wanted)]
-    found = [_namespace(number) or Host(f"127.0.0.{number + 1}", ()) for number in numbers]
+    found = [_namespace(number) or Host(f"127.0.{os.getpid() % 250}.{number + 1}", ()) for number in numbers]
     create_certificates(folder, [[host.address] for host in found])
     try:
         for host in found:

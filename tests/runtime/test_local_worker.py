@@ -107,7 +107,10 @@ def test_another_network_namespace_has_no_such_door() -> None:
 def test_an_ordinary_user_can_hide_too(tmp_path: Path) -> None:
     if os.getuid() != 0 or not Path("/usr/bin/python3").exists():
         pytest.skip("needs root, who can become an ordinary user")
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import worker_supervisor as own; print(own.hide(), own._listens(1))"
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); "
+        "import worker_supervisor as own; print(own.hide(), own._listens(1))"
+    )
     copy = tmp_path / "worker_supervisor.py"
     copy.write_text(Path(worker_supervisor.__file__).read_text())
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):

@@ -22,7 +22,7 @@ from tff_esn.cli.parameter_options import (
     set_values,
 )
 from tff_esn.console import console, output
-from tff_esn.datasets.splits import LEAVE_OUT, SPLITS
+from tff_esn.datasets.splits import LEAVE_OUT_LAST, SPLITS
 from tff_esn.datasets.study import StudyFolder
 from tff_esn.datasets.synthetic import GENERATED, is_generated
 from tff_esn.features.recipe import FEATURE_RECIPES
@@ -141,7 +141,12 @@ def training_command(
 
     params: list[click.Parameter] = [
         TyperArgument(
-            param_decls=["folder"], required=True, nargs=1, type=click.Path(path_type=Path), metavar="DIR", help="The study's folder."
+            param_decls=["folder"],
+            required=True,
+            nargs=1,
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="The study's folder.",
         ),
         *_ordered(own, kind),
         *_data_options(recipes),
@@ -159,13 +164,11 @@ def default_data(study: StudyFolder, preset: str) -> dict[str, Any]:
 
 def default_split(study: StudyFolder, wanted: str) -> str:
     """A split of the documents if the study has its subjects, else all but the last subject to train."""
-    if set(SPLITS[wanted].subjects) <= set(study.subjects):
-        return wanted
-    chosen = f"{LEAVE_OUT}{study.subjects[-1]}"
-    console.print(
-        f"--split {chosen}, since the study has not the subjects of {wanted!r}", highlight=False, soft_wrap=True
-    )
-    return chosen
+    for name in (wanted, study.growing_split):
+        if set(SPLITS[name].subjects) <= set(study.subjects):
+            return name
+    console.print(f"--split {LEAVE_OUT_LAST}: the study has not the subjects of {wanted!r}", highlight=False)
+    return LEAVE_OUT_LAST
 
 
 def _features(study: StudyFolder, name: str) -> dict[str, Any]:

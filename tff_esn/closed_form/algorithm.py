@@ -103,5 +103,5 @@ class ClosedForm(Algorithm):
         return np.dtype(self.wire).type
 
     def ridge_of_all(self, clients: int) -> float:
-        """lambda as it stands in the sum over clients."""
+        """Lambda as it stands in the sum over clients."""
         return self.ridge * clients if self.regularization == "per_client" else self.ridge

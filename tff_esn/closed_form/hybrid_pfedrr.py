@@ -25,5 +25,5 @@ class HybridPFedRR(PFedRR):
 
     @property
     def important_share(self) -> float:
-        """alpha."""
+        """Alpha."""
         return self.alpha

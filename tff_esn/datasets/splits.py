@@ -78,6 +78,8 @@ SPLITS: dict[str, ClientSplit] = {
     **_growing("hhar-5-2-2", _HHAR_JOINS, ("f", "i"), ("d", "g")),
 }
 LEAVE_OUT = "leave-out-"
+#: All but the last subject train.
+LEAVE_OUT_LAST = "leave-out-last"
 
 
 def resolve_split(split: str | ClientSplit, subjects: Sequence[str]) -> ClientSplit:
@@ -88,12 +90,13 @@ def resolve_split(split: str | ClientSplit, subjects: Sequence[str]) -> ClientSp
 def named_split(name: str, subjects: Sequence[str]) -> ClientSplit:
     """A split by name, checked against the subjects there are.
 
-    `leave-out-S15` tests on S15 and trains on all others; `all` trains on everyone.
+    `leave-out-S15` tests on S15 and trains on all others, `leave-out-last` tests on the last subject; `all` trains on
+    everyone.
     """
     if name == "all":
         return ClientSplit(tuple(subjects))
     if name.startswith(LEAVE_OUT):
-        test = name[len(LEAVE_OUT) :]
+        test = subjects[-1] if name == LEAVE_OUT_LAST and "last" not in subjects else name[len(LEAVE_OUT) :]
         split = ClientSplit(tuple(subject for subject in subjects if subject != test), (), (test,))
     elif name in SPLITS:
         split = SPLITS[name]

@@ -24,7 +24,7 @@ from tff_esn.errors import DataError
 from tff_esn.parameters import STRICT, PositiveFloat
 
 Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
-FEATURES: tuple[Feature, ...] = get_args(Feature)
+FEATURES: tuple[str, ...] = get_args(Feature)
 #: Intervals between beats, in seconds, that a heart can have.
 PLAUSIBLE_INTERVAL = (0.3, 2.0)
 #: A plausible interval differs by at most this share from the median of so many intervals up to it.

@@ -259,7 +259,7 @@ def trajectory_of(name: str) -> Callable[..., tf.Tensor]:
     # Let go before the interpreter takes TensorFlow's modules apart, which its functions complain about.
     atexit.register(trajectory_of.cache_clear)
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def trajectory(batches: Batch, weights: tf.Tensor, learning_rate: tf.Tensor) -> tf.Tensor:
         def step(so_far: Progress, own: tuple[Batch, tf.Tensor]) -> Progress:
             batch, rate = own
@@ -274,7 +274,7 @@ def trajectory_of(name: str) -> Callable[..., tf.Tensor]:
 @cache
 def _kept_epoch(optimizer: str) -> Callable[..., Progress]:
     atexit.register(_kept_epoch.cache_clear)  # as above
-    return tf.function(partial(run_epoch, OPTIMIZERS[optimizer], None), jit_compile=True)
+    return tf.function(partial(run_epoch, OPTIMIZERS[optimizer], None), jit_compile=True, autograph=False)
 
 
 def fit_readout(

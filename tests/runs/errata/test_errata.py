@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import run_here
 from tff_esn.errors import ConfigError
 from tff_esn.runs.errata.catalogue import DOCUMENTS, Evidence, Source, errata
 from tff_esn.runs.errata.page import errata_page, recorded_outputs
@@ -76,8 +76,7 @@ def test_an_unknown_name_is_told() -> None:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tff_esn", "errata", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return run_here("errata", *arguments)
 
 
 def test_the_command_lists_all() -> None:

@@ -141,7 +141,7 @@ def round_examples(
 
 
 def _play(training: LocalTraining, clients: Sequence[tuple[str, int]], seed: int) -> list[tuple[NDArray, int]]:
-    work, random, run = training.work, generator_for(seed, "mixture"), tf.function(training)
+    work, random, run = training.work, generator_for(seed, "mixture"), tf.function(training, autograph=False)
     weights = tf.constant(initial_readout(work.units, work.classes, seed).weights)
     server, rate = training.objective.initialize(weights), tf.constant(work.readout.learning_rate)
     played = []

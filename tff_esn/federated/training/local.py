@@ -128,7 +128,7 @@ class LocalTraining:
         self.optimizer = OPTIMIZERS[work.readout.optimizer]
         # All that follows the reading is one XLA program: its shapes are those of every client. TFF's worker has no
         # XLA and interprets it.
-        self._compiled = tf.function(self._train, jit_compile=True)
+        self._compiled = tf.function(self._train, jit_compile=True, autograph=False)
 
     def __call__(self, weights: tf.Tensor, learning_rate: tf.Tensor, server: Any, client: Client) -> ClientResult:
         """Reads the client's file, trains from the server's weights, and checks the update."""
