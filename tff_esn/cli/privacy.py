@@ -1,7 +1,6 @@
 """`tff-esn privacy`: what a message of statistics gives away, and what hiding it costs."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
