@@ -44,6 +44,11 @@ class Registry(Generic[T]):
         self._found[name] = entry
         return entry
 
+    def register_instance(self, kind: type) -> type:
+        """Enters an object of a class that takes no parameters; to be used as a decorator of the class."""
+        self.register(kind())
+        return kind
+
     def __getitem__(self, name: str) -> T:
         """The object of a name; an unknown one is an error that suggests the nearest."""
         if name not in self._found:

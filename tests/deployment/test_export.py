@@ -54,6 +54,13 @@ def with_gain(model: TrainedESN) -> TrainedESN:
     return replace(model, weights=replace(model.weights, gain=gain))
 
 
+def large_weights() -> TrainedESN:
+    """As by ridge regression with next to no regularisation; some of so many outputs are differences of large numbers."""
+    card = replace(random_card(), classes=tuple(map(str, range(300))))
+    model = random_model(outputs=300, linear=True, card=card)
+    return replace(model, readout=replace(model.readout, kernel=model.readout.kernel * 2.0**20))
+
+
 def write_run(folder: Path, model: TrainedESN) -> Path:
     """The folder of a run with its model."""
     folder.mkdir(parents=True)
@@ -91,6 +98,7 @@ MODELS: dict[str, Callable[[], TrainedESN]] = {
     "ridge": lambda: random_model(linear=True),
     "ridge, three classes": lambda: random_model(outputs=3, linear=True),
     "ridge, an output for each of two classes": lambda: random_model(outputs=2, linear=True),
+    "ridge, large weights": large_weights,
     "state kept": lambda: random_model(card=random_card(reading="carried")),
     "chunks of arrays": lambda: random_model(card=replace(random_card(), per_step=True, steps=7, recipe=None)),
     "sequences of any length": lambda: random_model(card=replace(random_card(), steps=None, recipe=None)),

@@ -180,6 +180,12 @@ def test_files_of_every_family_of_algorithms_predict_as_the_model(
         np.testing.assert_allclose(model.probabilities(np.concatenate(scores)), expected, atol=1e-5)
 
 
+def test_clients_with_a_recording_each_keep_the_state_through_it() -> None:
+    random = np.random.default_rng(0)
+    recordings = {name: (random.normal(size=(n, 2)), np.arange(n) % 2) for name, n in (("a", 50), ("b", 60))}
+    assert IncFed(SMALL).fit(FederatedDataset.from_arrays(recordings)).card.steps is None
+
+
 def test_a_keras_file_predicts_where_tensorflow_is_not_installed(tmp_path: Path) -> None:
     model = ALGORITHMS["incfed"].fit(arrays("windows"))
     model.save(tmp_path / "out.keras")
@@ -391,6 +397,7 @@ def test_recordings_that_cannot_be_read(generated: Path, tmp_path: Path) -> None
         ((generated,), "3 subjects; expected --subject with one of S2, S3, S4"),
         ((generated, "S9"), "no subject S9; expected subjects out of S2, S3, S4"),
         ((generated / "S3", "S4"), "subject S3; expected subject S4"),
+        ((generated / "S3", "S4", labels), "subject S3; expected subject S4"),
         ((generated / "S3" / "S3.pkl", None, labels), "labels for"),
         ((generated / "S3" / "S3_E4_Data", None, labels), "no interval of subject S3_E4_Data or S3; expected"),
         ((tmp_path / "nowhere",), "no such folder"),

@@ -232,14 +232,16 @@ def read_recording(source: Path, subject: str | None = None, labels: Path | None
         labels: CSV of labelled intervals; asks for the E4 folders even beside pickles.
     """
     folder = source.resolve()
-    if folder.is_file() or (labels is None and WesadStudy.is_subject(folder)):
-        if labels is not None:
+    if folder.is_file() or WesadStudy.is_subject(folder):
+        own_name = source.stem if folder.is_file() else folder.name
+        if subject not in (None, own_name):
+            raise DataError(source, f"subject {own_name}", f"subject {subject}")
+        if labels is None:
+            return read_wesad_subject(source if folder.is_file() else folder / f"{own_name}.pkl")
+        if folder.is_file():
             raise ConfigError(f"{labels}: labels for {source}, which has its own; expected them with an E4 folder only")
-        recording = read_wesad_subject(folder / f"{folder.name}.pkl" if folder.is_dir() else source)
-        if subject not in (None, recording.subject):
-            raise DataError(source, f"subject {recording.subject}", f"subject {subject}")
-        return recording
-    if (folder / "EDA.csv").is_file():
+        source, subject = folder.parent, own_name  # The E4 folder inside the subject's.
+    elif (folder / "EDA.csv").is_file():
         return _e4_recording(folder, subject, labels)
     study = open_study(source, labels)
     chosen = _one_subject(study, subject)
