@@ -227,7 +227,7 @@ def check_dataset(data: FederatedDataset, config: ClosedFormConfig) -> None:
 
 def majorities(data: FederatedDataset, config: ClosedFormConfig) -> dict[int, float]:
     """By share, the test accuracy of always predicting the training clients' most frequent class."""
-    found = {}
+    found: dict[int, float] = {}
     for percent in config.percent:
         split = share_of(data, config.settings, percent)
         # Of sequences, not of steps: they are equally long.

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from tff_esn.datasets.recording import STRESS_CODE
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.tables import STRESS
+from tff_esn.errors import ConfigError
 from tff_esn.features.extraction import FEATURES, SubjectFeatures, standardize
 from tff_esn.features.physiology import PhysiologicalFeatures
+from tff_esn.features.recipe import FeatureRecipe
 from tff_esn.features.windows import normalized_windows
 
 STAGES = ("extracted", "standardized", "normalized")
@@ -50,7 +52,7 @@ class StageStatistics:
 
 
 def stage_statistics(
-    stage: str, features: Mapping[str, SubjectFeatures], split: ClientSplit, recipe: PhysiologicalFeatures
+    stage: str, features: Mapping[str, SubjectFeatures], split: ClientSplit, recipe: FeatureRecipe
 ) -> StageStatistics:
     """Computes one of the tables.
 
@@ -65,6 +67,8 @@ def stage_statistics(
         values = np.concatenate([table.values for table in tables])
         codes = np.concatenate([table.codes for table in tables])
     else:
+        if not isinstance(recipe, PhysiologicalFeatures):
+            raise ConfigError(f"Table 5.3 of features {recipe.name!r}; expected thesis or corrected")
         windows = normalized_windows(tables, recipe.windows).values()
         values = np.concatenate([part.values for part in windows])
         codes = np.concatenate([part.codes for part in windows])

@@ -30,7 +30,7 @@ def kind_of(run: NamedRun, study: Study, first: int = 0, seeds: int | None = Non
         quick: Whether printed numbers are shown beside what was cut short.
     """
     kind = KINDS[run.settings.get("kind", "")]
-    config = from_mapping(kind.settings, run.settings, run.name)
+    config: Any = from_mapping(kind.settings, run.settings, run.name)
     return kind(run.name, config, study, range(first, first + seeds_of(config, seeds)), quick)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tomli
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -87,13 +87,17 @@ class Parameters:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-@cache
-def help_of(kind: type) -> dict[str, str]:
+def help_of(kind: Any) -> dict[str, str]:
     """Of a dataclass, each field with what the docstrings of the class and its bases say about it."""
+    return _help_of(kind)
+
+
+@cache
+def _help_of(kind: Any) -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         texts.update(_attributes(inspect.cleandoc(base.__doc__ or "")))
-    return {field.name: texts.get(field.name, "") for field in fields(kind)}  # type: ignore[arg-type]
+    return {field.name: texts.get(field.name, "") for field in fields(kind)}
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -124,10 +128,11 @@ def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
 
 def _nearest(kind: Any, keys: list[str]) -> str:
     for key in keys[:-1]:
-        kind = next((field.type for field in fields(kind) if field.name == key), None) if is_dataclass(kind) else None
-    return (
-        expected(keys[-1], help_of(kind)) if is_dataclass(kind) and isinstance(kind, type) else "expected a known one"
-    )
+        hint = get_type_hints(kind).get(key)
+        kind = next((part for part in (hint, *get_args(hint)) if is_dataclass(part)), None)
+        if kind is None:
+            return "expected a known one"
+    return expected(keys[-1], help_of(kind))
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,11 @@ class Registry(Generic[T]):
         self._found[name] = entry
         return entry
 
+    def register_instance(self, kind: type) -> type:
+        """Enters an object of a class that takes no parameters; to be used as a decorator of the class."""
+        self.register(kind())
+        return kind
+
     def __getitem__(self, name: str) -> T:
         """The object of a name; an unknown one is an error that suggests the nearest."""
         if name not in self._found:
@@ -71,9 +76,8 @@ class Registry(Generic[T]):
         if isinstance(given, Mapping):
             values = dict(given)
             if "name" not in values:
-                raise ConfigError(
-                    f"{source}: no name among {', '.join(values) or 'nothing'}; expected one of {', '.join(self.names())}"
-                )
+                found = f"no name among {', '.join(values) or 'nothing'}"
+                raise ConfigError(f"{source}: {found}; expected one of {', '.join(self.names())}")
             return from_mapping(self[values.pop("name")], values, source)  # type: ignore[arg-type]
         return given
 
@@ -108,4 +112,5 @@ def expected(name: str, known: Iterable[str]) -> str:
 
 
 def _origin(entry: Any) -> str:
-    return f"{getattr(entry, '__module__', type(entry).__module__)}.{getattr(entry, '__qualname__', type(entry).__qualname__)}"
+    kind = entry if isinstance(entry, type) else type(entry)
+    return f"{kind.__module__}.{kind.__qualname__}"

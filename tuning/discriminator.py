@@ -8,7 +8,7 @@ from typing import Any
 
 import keras_tuner
 
-from tff_esn.federated.parameters import DiscriminatorConfig
+from tff_esn.federated.defences.discriminator import DiscriminatorParameters
 from tff_esn.federated.training.discriminator import VALIDATION_SHARE, UpdateExamples, discriminator_network
 from tff_esn.tuning.search import cheap_collections, tuner_seed
 
@@ -19,8 +19,8 @@ _DROPOUT = [0.1, 0.2, 0.3, 0.5]
 
 
 def choose_discriminator(
-    examples: UpdateExamples, config: DiscriminatorConfig, project: Path, trials: int, seed: int
-) -> DiscriminatorConfig:
+    examples: UpdateExamples, config: DiscriminatorParameters, project: Path, trials: int, seed: int
+) -> DiscriminatorParameters:
     """A random search for the network with the best accuracy on the examples held out for validation.
 
     Args:
@@ -31,7 +31,7 @@ def choose_discriminator(
         seed: Of the search and of the networks.
     """
 
-    def chosen(hp: keras_tuner.HyperParameters) -> DiscriminatorConfig:
+    def chosen(hp: keras_tuner.HyperParameters) -> DiscriminatorParameters:
         units = (hp.Choice("first_units", _FIRST_UNITS), hp.Choice("second_units", _SECOND_UNITS))
         return replace(config, units=units, dropout=hp.Choice("dropout", _DROPOUT))
 

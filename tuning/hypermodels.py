@@ -19,7 +19,7 @@ from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.features.study import DataSettings, Study
-from tff_esn.metrics import METRICS, Scores, score
+from tff_esn.metrics import Scores, metric_names, score
 from tff_esn.readout.model import TrainedESN
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.readout.training import fit_readout
@@ -45,7 +45,7 @@ class HyperModel(keras_tuner.HyperModel):
     """
 
     #: The scores of a trial, and the one that a search maximises unless told otherwise.
-    metrics: ClassVar[tuple[str, ...]] = METRICS
+    metrics: ClassVar[tuple[str, ...]] = metric_names()
     objective: ClassVar[str] = "f1_micro"
 
     def __init__(self, study: Study, space: SearchSpace, base: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ class CentralHyperModel(HyperModel):
 
 
 class ClosedFormHyperModel(HyperModel):
-    """An algorithm in closed form, on statistics that trials share; scored by the validation subjects' mean accuracy."""
+    """An algorithm in closed form, on shared statistics; its score is the validation subjects' mean accuracy."""
 
     metrics = ("accuracy",)
     objective = "accuracy"
@@ -182,7 +182,7 @@ def _accuracy(data: FederatedDataset, subject: str, weights: ReservoirWeights, r
 
 
 def _values(scores: Scores) -> dict[str, float]:
-    return {metric: float(getattr(scores, metric)) for metric in METRICS}
+    return {metric: float(value) for metric, value in scores.values.items()}
 
 
 def _parts(values: Any) -> tuple[Any, ...]:

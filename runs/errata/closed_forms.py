@@ -13,7 +13,7 @@ from tff_esn.closed_form.incfed import IncFed
 from tff_esn.closed_form.messages import block_message, columns_message, full_message, message_bytes
 from tff_esn.closed_form.selection import importance, squared_importance, threshold_units, top_units
 from tff_esn.closed_form.statistics import RidgeStatistics
-from tff_esn.privacy.reconstruction import reconstruct, recovery_error
+from tff_esn.evaluation.reconstruction import reconstruct, recovery_error
 from tff_esn.reservoir.plasticity import Plasticity, activations, adapt, kl_divergence
 from tff_esn.reservoir.states import last_states
 from tff_esn.runs.errata.catalogue import Evidence, Source, erratum, evidence

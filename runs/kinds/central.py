@@ -33,7 +33,8 @@ class AssessmentConfig:
     """The centralised model over seeds, beside its baselines.
 
     Attributes:
-        settings: Of the model, parameters of `CentralESN` and under `data` those of `DataSettings`, with dots between the levels.
+        settings: Of the model: parameters of `CentralESN` and under `data` those of `DataSettings`, with dots between
+            the levels.
         presets: By preset, what it changes.
         seeds: How many.
         ridge: Candidates for the ridge readout's regularisation, chosen on the validation set.

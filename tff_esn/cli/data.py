@@ -60,10 +60,13 @@ def check(context: typer.Context, folder: Folder, labels: Labels = None, jobs: J
     """
     from tff_esn.console import output
     from tff_esn.datasets.study import UNREADABLE, open_study
-    from tff_esn.tables import to_terminal
+    from tff_esn.tables import text_table, to_terminal
 
-    inventory = open_study(folder, labels).inventory(jobs)
-    output.print(to_terminal(inventory.table, {UNREADABLE: "red"}))
+    study = open_study(folder, labels)
+    inventory = study.inventory(jobs)
+    title = f"Study of kind {study.name} in {folder}"
+    table = text_table(title, inventory.headings, inventory.rows, numeric=inventory.numeric)
+    output.print(to_terminal(table, {UNREADABLE: "red"}))
     for defect in inventory.defects:
         print(defect)
     print(f"{len(inventory.defects)} defect(s) found in {folder}")

@@ -1,4 +1,4 @@
-"""`tff-esn inspect`: what a reservoir does with its past."""
+"""`tff-esn inspect`: memory and stability of a reservoir."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
 import typer
 
-from tff_esn.cli.data import HrvWindow, Labels, PresetName
+from tff_esn.cli.data import Device, Features, HrvWindow, Labels, Rate, prepared
 from tff_esn.cli.options import settings
-from tff_esn.cli.steps import feature_recipe, prepared
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
 
-    from tff_esn.config import ReservoirConfig
     from tff_esn.datasets.tables import FeatureTable
     from tff_esn.reservoir.diagnostics import Convergence, Diagnosis, Memory
+    from tff_esn.reservoir.esn import ESN
     from tff_esn.reservoir.weights import ReservoirWeights
     from tff_esn.tables import Table
 
@@ -58,24 +57,27 @@ def inspect(
     ] = "recurrent",
     subject: Annotated[Optional[str], typer.Option(help="Whose features.", show_default="the first")] = None,
     feature: Annotated[
-        Optional[list[str]], typer.Option(help="Only this feature; may be repeated.", show_default="all four")
+        Optional[list[str]], typer.Option(help="Only this feature; may be repeated.", show_default="all")
     ] = None,
-    preset: PresetName = "thesis",
-    window: HrvWindow = 25.0,
+    features: Features = None,
+    hrv_window: HrvWindow = None,
+    device: Device = None,
+    rate: Rate = None,
     labels: Labels = None,
     plot: Annotated[
         Optional[Path], typer.Option(metavar="FILE", help="Draw it too, as .png, .svg or .pdf.", show_default=False)
     ] = None,
 ) -> None:
-    """Draw a reservoir and tell what it does with its past.
+    """Draw a reservoir. Report memory and stability.
 
     Whether it forgets its initial state, by its weights and in two runs on the same
     input, and how much of its past input a linear readout finds in it.
     """
-    from tff_esn.config import ReservoirConfig, from_mapping
     from tff_esn.console import output
     from tff_esn.errors import ConfigError
+    from tff_esn.parameters import from_mapping
     from tff_esn.reservoir.diagnostics import diagnose
+    from tff_esn.reservoir.esn import ESN
     from tff_esn.reservoir.weights import draw_weights
     from tff_esn.seeds import generator_for
     from tff_esn.tables import to_terminal
@@ -92,24 +94,24 @@ def inspect(
         "recurrent_connectivity": _connectivity("--recurrent-connectivity", recurrent_connectivity),
         "bias_scaling": bias_scaling,
         "radius_of": radius_of,
+        "seed": settings(context).seed,
     }
-    config = from_mapping(ReservoirConfig, chosen, "options")
-    seed = settings(context).seed
+    esn = from_mapping(ESN, chosen, "options")
     if folder is None:
         for name, value in (("subject", subject), ("feature", feature)):
             if value is not None:
                 raise ConfigError(f"--{name} without a study; expected its folder too")
         source = "white noise in ± 1"
-        series = generator_for(seed, "inspect", "noise").uniform(-1, 1, (NOISE_STEPS, inputs or 1))
+        series = generator_for(esn.seed, "inspect", "noise").uniform(-1, 1, (NOISE_STEPS, inputs or 1))
     else:
         if inputs is not None:
             raise ConfigError(f"--inputs {inputs} with a study; its features are the inputs")
-        table = _features(context, folder, labels, subject, feature, preset, window)
+        table = _features(context, folder, features, labels, subject, feature, hrv_window, device, rate)
         source = f"{table.subject} ({', '.join(table.names)})"
         series = table.values
-    weights = draw_weights(config, series.shape[1], seed)
-    diagnosis = diagnose(weights, series, seed, memory_values=None if folder is None else series)
-    output.print(to_terminal(_table(config, diagnosis, len(series), source), STYLES))
+    weights = draw_weights(esn, series.shape[1], esn.seed)
+    diagnosis = diagnose(weights, series, esn.seed, memory_values=None if folder is None else series)
+    output.print(to_terminal(_table(esn, diagnosis, len(series), source), STYLES))
     if plot is not None:
         _draw(plot, weights, diagnosis)
         print(f"drawn to {plot}")
@@ -131,32 +133,30 @@ def _connectivity(option: str, text: str) -> Union[int, float]:
 def _features(
     context: typer.Context,
     folder: Path,
+    features: Optional[str],
     labels: Optional[Path],
     subject: Optional[str],
     names: Optional[list[str]],
-    preset: str,
-    window: float,
+    **options: Union[str, float, None],
 ) -> "FeatureTable":
     """A subject's standardised features, those asked for."""
     from dataclasses import replace
 
     from tff_esn.datasets.study import open_study
     from tff_esn.errors import ConfigError
-    from tff_esn.features.extraction import standardize
-    from tff_esn.store.cache import Cache
 
     name = subject or open_study(folder, labels).subjects[0]
-    cache = Cache(settings(context).cache)
-    table = prepared(folder, feature_recipe(preset, window), cache, labels, [name], False, 1).load(name).table
+    preparation = prepared(context, folder, features, labels, [name], False, 1, **options)
+    table = preparation.table(name)
     chosen = names or table.names
     unknown = [name for name in chosen if name not in table.names]
     if unknown:
         raise ConfigError(f"no feature {', '.join(unknown)}; expected some of {', '.join(table.names)}")
     columns = [table.names.index(name) for name in chosen]
-    return standardize(replace(table, names=tuple(chosen), values=table.values[:, columns]))
+    return replace(table, names=tuple(chosen), values=table.values[:, columns])
 
 
-def _table(config: "ReservoirConfig", diagnosis: "Diagnosis", steps: int, source: str) -> "Table":
+def _table(esn: "ESN", diagnosis: "Diagnosis", steps: int, source: str) -> "Table":
     from tff_esn.tables import text_table
 
     necessary, sufficient, memory = diagnosis.necessary, diagnosis.sufficient, diagnosis.memory
@@ -165,7 +165,7 @@ def _table(config: "ReservoirConfig", diagnosis: "Diagnosis", steps: int, source
     met = convergence.forgotten_after is not None
     forgotten = "the initial state is forgotten" if met else f"not within {len(convergence.distances) - 1} steps"
     horizon = f"> {len(memory.curve)}" if memory.horizon is None else str(memory.horizon)
-    most = f"of at most {config.units}"
+    most = f"of at most {esn.units}"
     rows = [
         ["Radius of (1 - a) I + a W", f"{necessary.radius:.4f}", stable if necessary.exact else "with a bias, a hint"],
         [
@@ -180,7 +180,7 @@ def _table(config: "ReservoirConfig", diagnosis: "Diagnosis", steps: int, source
         ["Rank of the states", str(dimension.rank), most],
         ["Effective dimension", f"{dimension.effective:.1f}", "directions, if all were used alike"],
     ]
-    title = f"A reservoir of {config.units} units on {source}, {steps} steps"
+    title = f"A reservoir of {esn.units} units on {source}, {steps} steps"
     return text_table(title, ["Measure", "Value", "Meaning"], rows, numeric=["Value"])
 
 

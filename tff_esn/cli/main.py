@@ -19,6 +19,8 @@ from tff_esn.cli import (
     discriminate,
     errata,
     federate,
+    inspect,
+    privacy,
     reproduce,
     runs,
     solve,
@@ -63,9 +65,11 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(runs.app, name="runs")
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
+    inspect.inspect,
     reproduce.reproduce,
     reproduce.report,
     errata.errata,

@@ -139,7 +139,7 @@ def combined(*layers: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _declared_in(kind: type, name: str) -> str:
-    return next((base.__name__ for base in kind.__mro__ if name in base.__dict__.get("__annotations__", {})), "")
+    return next((base.__name__ for base in kind.__mro__ if name in vars(base).get("__annotations__", {})), "")
 
 
 def _first_sentence(text: str) -> str:

@@ -54,8 +54,8 @@ def reservoir_struct(weights: ReservoirWeights) -> OrderedDict[str, NDArray]:
 
 def adapted_weights(weights: ReservoirWeights, reservoir: Mapping[str, Any]) -> ReservoirWeights:
     """A reservoir with the gain and bias that `build_fedip` found."""
-    found = {name: np.asarray(reservoir[name], np.float32) for name in ("gain", "bias")}
-    return replace(weights, **found)
+    gain, bias = (np.asarray(reservoir[name], np.float32) for name in ("gain", "bias"))
+    return replace(weights, gain=gain, bias=bias)
 
 
 def client_struct(path: str | PathLike[str], order: NDArray) -> OrderedDict[str, Any]:

@@ -112,9 +112,9 @@ class FederatedDataset:
     ) -> FederatedDataset:
         """A data set of plain arrays.
 
-        >>> data = FederatedDataset.from_arrays({"a": (np.zeros((5, 20, 3)), ["calm", "stressed", "calm", "calm", "stressed"])})
+        >>> data = FederatedDataset.from_arrays({"a": (np.zeros((3, 20, 4)), ["calm", "stressed", "calm"])})
         >>> data.classes, data.inputs
-        (('calm', 'stressed'), 3)
+        (('calm', 'stressed'), 4)
 
         Args:
             arrays: By client, values and labels. Values: one sequence `(steps, features)`, equal ones
@@ -297,7 +297,7 @@ def _labelled(
 
 
 def balanced_weights(labels: ArrayLike, classes: int) -> tuple[float, ...]:
-    """Weights under which each class counts alike, n / (classes * n_class), as scikit-learn's `balanced`; 1 if absent."""
+    """Weights under which each class counts alike, n / (classes * n_class); 1 if absent."""
     counts = np.bincount(np.asarray(labels), minlength=classes)
     present = np.count_nonzero(counts)
     return tuple(float(counts.sum() / (present * count)) if count else 1.0 for count in counts)

@@ -90,7 +90,8 @@ def resolve_split(split: str | ClientSplit, subjects: Sequence[str]) -> ClientSp
 def named_split(name: str, subjects: Sequence[str]) -> ClientSplit:
     """A split by name, checked against the subjects there are.
 
-    `leave-out-S15` tests on S15 and trains on all others, `leave-out-last` on the last subject; `all` trains on everyone.
+    `leave-out-S15` tests on S15 and trains on all others, `leave-out-last` tests on the last subject; `all` trains on
+    everyone.
     """
     if name == "all":
         return ClientSplit(tuple(subjects))

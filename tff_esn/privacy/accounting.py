@@ -9,14 +9,11 @@ one step, or one sequence, of one client; `dp-accounting` tells which epsilon a 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tff_esn.closed_form.statistics import RidgeStatistics
 from tff_esn.errors import ConfigError
-from tff_esn.readout.readout import Readout
-from tff_esn.seeds import generator_for
 
 
 @dataclass(frozen=True)
@@ -63,34 +60,9 @@ def sensitivity(clip: float, budget: PrivacyBudget) -> float:
     return budget.unit_steps * math.sqrt(clip**4 + clip**2)
 
 
-def noisy(statistics: RidgeStatistics, deviation: float, clients: int, seed: int, client: str) -> RidgeStatistics:
-    """A client's statistics, made from clipped states, with its share of the noise.
-
-    Args:
-        statistics: Without a readout bias, whose column no clip bounds.
-        deviation: Of the noise on the sum.
-        clients: How many add a share: of one alone the noise is all there is; of n under secure
-            aggregation, where the server sees the sum only, each adds 1 / sqrt(n) of it.
-        seed: With the client's name, what the noise comes from.
-        client: The client.
-    """
-    if statistics.bias:
-        raise ConfigError("a readout bias with differential privacy; expected none, its column is not clipped")
-    random, own = generator_for(seed, "privacy noise", client), deviation / math.sqrt(clients)
-    return replace(
-        statistics,
-        a=statistics.a + random.normal(0, own, statistics.a.shape),
-        half_b=statistics.half_b + random.normal(0, own, statistics.half_b.shape),
-    )
-
-
-def private_readout(summed: RidgeStatistics, regularization: float, deviation: float) -> Readout:
-    """The readout of a sum with noise.
-
-    The eigenvalues of the noise in B reach about 2 sqrt(N_x) deviations to both sides; that much is
-    added to lambda, or B + lambda I would have some near 0 by chance. It costs no privacy.
-    """
-    return summed.solve(regularization + 2 * deviation * math.sqrt(summed.units))
+def noise_deviation(clip: float, budget: PrivacyBudget) -> float:
+    """The deviation z Delta of the noise that keeps the promise."""
+    return budget.noise_multiplier * sensitivity(clip, budget)
 
 
 def clip_norm(units: int, share: float = 0.5) -> float:

@@ -17,7 +17,6 @@ from tff_esn.features.recipe import FeatureRecipeChoice
 from tff_esn.metrics import METRICS, Scores, per_subject, score
 from tff_esn.parameters import STRICT, PositiveInt
 from tff_esn.readout.readout import Readout
-from tff_esn.registry import expected
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.json_values import jsonable
@@ -144,9 +143,7 @@ class TrainedESN:
 
     def score(self, data: FederatedDataset, metric: str = "accuracy") -> float:
         """A metric over all samples of a data set."""
-        if metric not in METRICS:
-            raise ConfigError(f"no metric {metric!r}; {expected(metric, METRICS)}")
-        return getattr(self.scores(data), metric)
+        return self.scores(data).values[METRICS[metric].name]
 
     def scores(self, data: FederatedDataset) -> Scores:
         """All metrics over all samples of a data set."""

@@ -28,7 +28,8 @@ def jsonable(value: Any) -> Any:
         return None if math.isnan(value) else float(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         # What is chosen by name, such as an algorithm, is told from others by that name.
-        named = {"name": value.name} if isinstance(getattr(type(value), "name", None), str) else {}
+        name = getattr(type(value), "name", None)
+        named = {"name": name} if isinstance(name, str) else {}
         return {**named, **{field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}}
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}

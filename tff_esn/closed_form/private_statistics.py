@@ -1,0 +1,41 @@
+"""Ridge statistics with the noise of differential privacy; `tff_esn.privacy.accounting` says how much of it."""
+
+from __future__ import annotations
+
+import math
+
+from tff_esn.closed_form.secure_incfed import securely_summed
+from tff_esn.closed_form.server import Statistics
+from tff_esn.closed_form.statistics import RidgeStatistics
+from tff_esn.errors import ConfigError
+from tff_esn.readout.readout import Readout
+from tff_esn.seeds import generator_for
+
+
+def noisy(statistics: RidgeStatistics, deviation: float, clients: int, seed: int, client: str) -> RidgeStatistics:
+    """A client's statistics, made from clipped states, with its share of the noise.
+
+    Args:
+        statistics: Without a readout bias, whose column no clip bounds.
+        deviation: Of the noise on the sum.
+        clients: How many add a share: of one alone the noise is all there is; of n under secure
+            aggregation, where the server sees the sum only, each adds 1 / sqrt(n) of it.
+        seed: With the client's name, what the noise comes from.
+        client: The client.
+    """
+    if statistics.bias:
+        raise ConfigError("a readout bias with differential privacy; expected none, its column is not clipped")
+    exact = statistics.vector
+    noise = generator_for(seed, "privacy noise", client).normal(0, deviation / math.sqrt(clients), exact.size)
+    return statistics.of_vector(exact + noise, statistics.samples)
+
+
+def private_readout(statistics: Statistics, ridge: float, deviation: float, seed: int) -> Readout:
+    """The readout of the clients' statistics, made from clipped states, summed by secure aggregation with noise.
+
+    The eigenvalues of the noise in B reach about 2 sqrt(N_x) deviations to both sides; that much is
+    added to lambda, or B + lambda I would have some near 0 by chance. It costs no privacy.
+    """
+    shares = {client: noisy(own, deviation, len(statistics), seed, client) for client, own in statistics.items()}
+    summed, _ = securely_summed(shares, noise=deviation)
+    return summed.solve(ridge + 2 * deviation * math.sqrt(summed.units))
