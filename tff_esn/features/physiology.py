@@ -137,9 +137,9 @@ def windowed_dataset(
             sequences[subject] = LabelledSequences(chosen.values, labels, static)
             continue
         series = chosen.values[:, -1] if windows.scope == "subject" else static
-        cuts = np.flatnonzero(np.isin(own.last_steps, table.breaks))
-        pieces = tuple(np.split(series, cuts[cuts > 0]))
-        sequences[subject] = LabelledSequences(pieces, tuple(np.split(labels, cuts[cuts > 0])), static)
+        stretches = np.searchsorted(table.breaks, own.last_steps, side="right")
+        cuts = np.flatnonzero(np.diff(stretches)) + 1
+        sequences[subject] = LabelledSequences(tuple(np.split(series, cuts)), tuple(np.split(labels, cuts)), static)
     return FederatedDataset(sequences, task, names, partition, recipe)
 
 
