@@ -21,7 +21,8 @@ from tff_esn.cli.main import app
 from tff_esn.datasets.synthetic.wesad import write_wesad
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FEDERATE = ("--preset", "corrected", "--columns", "tEDA", "--split", "leave-out-S6", "--rounds", 3, "--seeds", 1)
+ROUNDS = ("--clients-per-round", 3, "--rounds", 3, "--seeds", 1)
+FEDERATE = ("--preset", "corrected", "--columns", "tEDA", "--split", "leave-out-S6", *ROUNDS)
 
 
 @pytest.fixture(scope="module")
