@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tomli
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tff_esn.errors import ConfigError
-from tff_esn.registry import expected
+from tff_esn.registry import expected, nearest
 
 #: Of every dataclass of parameters: an unknown one is an error.
 STRICT = ConfigDict(extra="forbid")
@@ -38,6 +38,10 @@ def split_names(given: Any) -> Any:
     ['HR', 'HRV']
     """
     return [name.strip() for name in re.split(r"[+,]", given)] if isinstance(given, str) else given
+
+
+#: Names: a list, or a text with `+` or `,` between them.
+Names = Annotated[tuple[str, ...], BeforeValidator(split_names)]
 
 
 class Parameters:
@@ -121,14 +125,15 @@ def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
             raise ConfigError(f"{source}: no setting {'.'.join(keys)!r}; {_nearest(kind, keys)}") from None
         hint = ""
         if first["type"] == "literal_error" and isinstance(first["input"], str):
-            known = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
-            hint = f" ({expected(first['input'], known)})" if known else ""
+            near = nearest(first["input"], re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", ""))))
+            hint = f" ({near})" if near else ""
         raise ConfigError(f"{source}: {'.'.join(keys)} = {first['input']!r}: {first['msg']}{hint}") from None
 
 
 def _nearest(kind: Any, keys: list[str]) -> str:
     for key in keys[:-1]:
-        kind = next((field.type for field in fields(kind) if field.name == key), None) if is_dataclass(kind) else None
+        hint = get_type_hints(kind).get(key) if is_dataclass(kind) else None
+        kind = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
     return (
         expected(keys[-1], help_of(kind)) if is_dataclass(kind) and isinstance(kind, type) else "expected a known one"
     )

@@ -101,9 +101,14 @@ def expected(name: str, known: Iterable[str]) -> str:
     "did you mean 'fedavg'? Expected one of fedavg, fedcurv"
     """
     names = sorted(known)
-    near = get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
-    return f"{hint} one of {', '.join(names)}"
+    hint = nearest(name, names)
+    return f"{hint} Expected one of {', '.join(names)}" if hint else f"expected one of {', '.join(names)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question about the nearest known name; nothing if none is near."""
+    near = get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def _origin(entry: Any) -> str:
