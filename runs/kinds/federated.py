@@ -22,7 +22,7 @@ from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
 from tff_esn.features.study import DataSettings, Study
 from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.metrics import METRICS, Scores, majority, scores_from
+from tff_esn.metrics import Scores, majority, metric_names, scores_from
 from tff_esn.parameters import STRICT, PositiveInt, from_mapping, merged, nested
 from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.presets import algorithm_of
@@ -174,7 +174,7 @@ class CellResult:
 
     Attributes:
         rounds: The rounds that were evaluated; 0 is before the first.
-        curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `METRICS`.
+        curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `metric_names()`.
         scores: Of the last round, by part.
         single_class: `(rounds, parts)`: whether every answer was the same.
         judged: `(all rounds, 4)`: clients drawn, fakes among them, clients rejected, fakes among these.
@@ -190,7 +190,7 @@ class CellResult:
 
     def curve(self, part: str, metric: str) -> NDArray[np.float64]:
         """A metric on a part, round by round."""
-        return self.curves[:, PARTS.index(part), METRICS.index(metric)]
+        return self.curves[:, PARTS.index(part), metric_names().index(metric)]
 
 
 def detection(results: Sequence[CellResult]) -> dict[str, float]:
@@ -288,7 +288,7 @@ def run_cell(experiment: FederatedExperiment, cell: Cell) -> CellResult:
     table: list[list[Any]] = [[(record.scores or {})[part] for part in PARTS] for record in evaluated]
     return CellResult(
         np.array([record.number for record in evaluated]),
-        np.array([[[getattr(one, metric) for metric in METRICS] for one in row] for row in table]),
+        np.array([[[one.values[metric] for metric in metric_names()] for one in row] for row in table]),
         dict(zip(PARTS, table[-1])),
         np.array([[one.single_class is not None for one in row] for row in table]),
         np.array([_judged(record.report) for record in records if record.report is not None]).reshape(-1, 4),
@@ -338,7 +338,7 @@ class SweepRun(RunKind):
     def _majority_tasks(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
         for preset, data in {cell.preset: cell.data for cell in self.cells}.items():
-            key = fingerprint(["majority", data, self.study.key(data)])
+            key = fingerprint([VERSION, "majority", data, self.study.key(data)])
             work = partial(_majority, self.study, data)
             tasks[preset] = Task(f"majority class, {preset}", "majority", key, work)
         return tasks

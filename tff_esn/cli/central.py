@@ -80,9 +80,7 @@ def train(request: Request) -> None:
 
 
 def _numbers(scores: Any) -> dict[str, float]:
-    from tff_esn.metrics import METRICS
-
-    return {metric: getattr(scores, metric) for metric in METRICS}
+    return dict(scores.values)
 
 
 def _headline(outcomes: Any) -> dict[str, dict[str, float]]:

@@ -22,7 +22,7 @@ from tff_esn.errors import TffEsnError
 from tff_esn.federated.training.client_states import drawn_clients
 from tff_esn.federated.training.federation import Federation, RoundReport
 from tff_esn.interrupts import deferred_interrupts
-from tff_esn.metrics import METRICS, Scores, score
+from tff_esn.metrics import Scores, score
 from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.samples import Samples
 from tff_esn.store.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ class RoundRecord:
         values: dict[str, float] = {}
         if self.scores is not None:
             for part, scores in self.scores.items():
-                values.update({f"{part}/{metric}": getattr(scores, metric) for metric in METRICS})
+                values.update({f"{part}/{metric}": value for metric, value in scores.values.items()})
                 values[f"{part}/single_class"] = float(scores.single_class is not None)
         if self.report is not None:
             values.update({"round/loss": self.report.loss, "round/examples": self.report.examples})
