@@ -76,7 +76,7 @@ def train(request: Request) -> None:
         run.write_json("outcomes.json", outcomes)
         run.finish(_headline(outcomes))
     print_tables(request.study.root, table)
-    finish_note(request, run.folder)
+    finish_note(run.folder, *request.notes)
 
 
 def _numbers(scores: Any) -> dict[str, float]:

@@ -103,7 +103,7 @@ def train(request: Request) -> None:
     if candidates:
         tables.append(threshold_table(result, request.kind.label, request.preset))
     print_tables(request.study.root, *tables)
-    finish_note(request, run.folder)
+    finish_note(run.folder, *request.notes)
 
 
 def _scored(request: Request) -> str:
@@ -155,4 +155,4 @@ def _solve_with_tff(request: Request) -> None:
             run.save_model(model)
             run.finish({part: score})
     output.print(f"{algorithm.label}: {part} accuracy {score:.4f} with all training clients, by TFF", highlight=False)
-    finish_note(request, run.folder)
+    finish_note(run.folder, *request.notes)

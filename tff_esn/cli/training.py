@@ -92,6 +92,13 @@ class Request:
         return {key: value for key, value in self.given.items() if key not in ("preset", "data")}
 
     @property
+    def notes(self) -> list[str]:
+        """Which split it is if none was named and those of the documents do not fit."""
+        if self.names_split or self.given["data"]["split"] != LEAVE_OUT_LAST:
+            return []
+        return [f"--split {LEAVE_OUT_LAST}, as the study does not have the subjects of the documents' splits"]
+
+    @property
     def store(self) -> RunStore:
         """Where run folders are."""
         return RunStore(self.options.get("runs"))
@@ -280,9 +287,7 @@ def print_tables(folder: Path, *tables: Table) -> None:
         output.print(f"[yellow]{GENERATED}")
 
 
-def finish_note(request: Request, folder: Path) -> None:
-    """Says where a run is kept, and which split it had if none was named and the documents' do not fit."""
-    if not request.names_split and request.given["data"]["split"] == LEAVE_OUT_LAST:
-        note = f"--split {LEAVE_OUT_LAST}, as the study does not have the subjects of the documents' splits"
+def finish_note(folder: Path, *notes: str) -> None:
+    """Says where a run is kept, after what else there is to say of it."""
+    for note in (*notes, f"Run folder: {folder}"):
         console.print(note, highlight=False, soft_wrap=True)
-    console.print(f"Run folder: {folder}", highlight=False, soft_wrap=True)
