@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -21,6 +22,43 @@ output = Console()
 log = logging.getLogger("tff_esn")
 #: Seconds between two lines that tell of progress in a file or a pipe.
 LINE_SECONDS = 60.0
+
+
+class Tally:
+    """Counts what may happen thousands of times and is told once.
+
+    Outside of `told_at_end` that is the first time that it happens.
+    """
+
+    def __init__(self) -> None:
+        self.told_later = False
+        self._counts: Counter[str] = Counter()
+
+    def add(self, what: str, times: int = 1) -> None:
+        """Counts something that happened."""
+        if not self.told_later and what not in self._counts:
+            log.warning("%s", what)
+        self._counts[what] += times
+
+    def take(self) -> Counter[str]:
+        """What was counted since this was called last."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    @contextmanager
+    def told_at_end(self) -> Iterator[None]:
+        """Tells what was counted in a block when it ends."""
+        self.take()
+        self.told_later = True
+        try:
+            yield
+            for what, times in self.take().items():
+                log.warning("%s: %d", what, times)
+        finally:
+            self.told_later = False
+
+
+tally = Tally()
 
 
 class Bar(Protocol):
