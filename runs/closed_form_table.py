@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from tff_esn.closed_form.algorithm import AdaptedReservoir, ClosedForm
+from tff_esn.closed_form.fedip import FedIP
 from tff_esn.closed_form.server import FederatedReadout
 from tff_esn.closed_form.statistics import confusions
 from tff_esn.datasets.federated import FederatedDataset
@@ -200,9 +201,11 @@ def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
 
 
 def _sharing(variant: Variant) -> tuple[Any, ...]:
+    """What decides on a reservoir and its statistics; the whole of an algorithm that makes them in a way of its own."""
     algorithm = variant.algorithm
-    own = (algorithm.bias, algorithm.class_weight, algorithm.precision, getattr(algorithm, "plasticity", None))
-    return (algorithm.esn, *own)
+    usual = all(getattr(type(algorithm), name) is getattr(ClosedForm, name) for name in ("drawn", "adapted", "statistics"))
+    own = algorithm.plasticity if type(algorithm) is FedIP else None if usual else algorithm
+    return algorithm.esn, algorithm.bias, algorithm.class_weight, algorithm.precision, own
 
 
 @lru_cache(maxsize=1)

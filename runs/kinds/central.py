@@ -93,7 +93,8 @@ class AssessmentRun(RunKind):
             for seed in (None, *self.seeds):
                 name = "baselines" if seed is None else f"seed {seed}"
                 chosen = None if seed is None else model.with_seed(seed)
-                key = fingerprint([_VERSION, data, chosen, self.config.ridge, self.config.threshold, content, versions])
+                own = None if seed is None else [chosen, self.config.ridge, self.config.threshold]
+                key = fingerprint([_VERSION, data, own, content, versions])
                 work = partial(_assess, self.study, data, chosen, self.config)
                 tasks[preset, seed] = Task(f"central model, {preset}, {name}", "central", key, work)
         return tasks

@@ -24,6 +24,7 @@ from tff_esn.features.study import DataSettings, Study
 from tff_esn.federated.algorithm import GradientAlgorithm
 from tff_esn.metrics import Scores, majority, metric_names, scores_from
 from tff_esn.parameters import STRICT, PositiveInt, from_mapping, merged, nested
+from tff_esn.registry import expected
 from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.presets import algorithm_of
 from tff_esn.runs.result import ResultFigure
@@ -131,6 +132,15 @@ class SweepConfig:
     tables: list[SweepTable] = field(default_factory=list)
     pivots: list[SweepPivot] = field(default_factory=list)
     figures: list[SweepFigure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Checks, before hours of work, that what is shown is told apart by settings of the grid."""
+        for shown in (*self.tables, *self.pivots, *self.figures):
+            for part in ("rows", "columns", "lines", "each"):
+                given = getattr(shown, part, [])
+                for name in [given] if isinstance(given, str) else given:
+                    if name not in self.grid:
+                        raise ConfigError(f"{shown.name}: {part} {name!r} not in the grid; {expected(name, self.grid)}")
 
 
 @plain_dataclass(frozen=True)
