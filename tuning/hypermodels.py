@@ -77,7 +77,8 @@ class HyperModel(keras_tuner.HyperModel):
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
         """Trains the readout and returns the validation scores."""
         layer = model.get_layer("readout")
-        start = Readout(*layer.get_weights(), layer.activation.__name__)
+        kernel, bias = layer.get_weights()
+        start = Readout(kernel, bias, layer.activation.__name__)
         readout, scores = self._train(self.configuration(hp), start, options)
         layer.set_weights([readout.kernel, readout.bias])
         # KerasTuner saves a trial's model when its callbacks hear of an epoch.

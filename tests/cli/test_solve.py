@@ -1,4 +1,4 @@
-"""`solve` and `privacy` as a user runs them, on fifteen short generated subjects."""
+"""`solve` as a user runs it, on fifteen short generated subjects."""
 
 from __future__ import annotations
 
@@ -62,19 +62,6 @@ def test_a_table_from_a_file_with_fedip(study: Path, work: Path) -> None:
     assert "table.toml: methods.1.plasticity.sigma = 0: Input should be greater than 0" in refused.stderr
 
 
-def test_privacy_tells_what_a_message_gives_away(study: Path, work: Path) -> None:
-    options = ("--device", "wrist", "--rate", 8, "--units", 30)
-    result = run(work, "privacy", "reconstruct", study, *options, "--steps", "1,2")
-    assert result.returncode == 0, result.stderr
-    rows = [line.split() for line in result.stdout.splitlines() if line.split()[:1] in (["1"], ["2"])]
-    plain, secure, private = (float(cell) for cell in rows[0][1:])
-    assert plain < 1e-3
-    assert min(secure, private) > 0.5
-    budget = run(work, "privacy", "budget", study, *SMALL, "--epsilons", "1,1000", "--repetitions", 2)
-    assert budget.returncode == 0, budget.stderr
-    assert "no noise" in budget.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -86,12 +73,6 @@ def test_privacy_tells_what_a_message_gives_away(study: Path, work: Path) -> Non
         (("solve", "incfed", "{study}", *SMALL, "--split", "nobody"), "no split 'nobody'"),
         (("solve", "incfed", "{study}", "--device", "wrist", "--steps", "999999"), "no sequence of 999999 steps"),
         (("solve", "incfed", "/nowhere"), "/nowhere: no such folder"),
-        (
-            ("privacy", "reconstruct", "{study}", "--device", "wrist", "--steps", "0"),
-            "steps = 0; expected whole numbers",
-        ),
-        (("privacy", "budget", "{study}", *SMALL, "--epsilons", "x"), "epsilons = x; expected numbers"),
-        (("privacy", "budget", "{study}", *SMALL, "--epsilons", "0"), "epsilon = 0,"),
     ],
 )
 def test_bad_input_is_one_line(study: Path, work: Path, arguments: tuple[object, ...], complaint: str) -> None:

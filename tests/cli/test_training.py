@@ -81,8 +81,8 @@ def test_a_configuration_file_says_the_same_as_options(study: Path, work: Path) 
 def test_tune_searches_resumes_and_assesses(study: Path, work: Path) -> None:
     space = work / "space.toml"
     space.write_text(
-        'document = "mine"\nsolver = "gradients"\n[choice]\n"reservoir.units" = [10, 20]\n'
-        '"inputs.features" = ["tEDA", "tEDA+HR"]\n'
+        'document = "mine"\nalgorithm = "central"\n[choice]\n"esn.units" = [10, 20]\n'
+        '"data.features.columns" = ["tEDA", "tEDA+HR"]\n'
     )
     arguments = ("tune", study, "--space", space, "--preset", "corrected", "--assess", 1)
     first = run(work, *arguments, "--trials", 2)
@@ -108,7 +108,7 @@ def test_the_closed_forms_are_tuned_on_raw_channels(study: Path, work: Path) -> 
         (("central", "{study}", "--features", "GSR"), "inputs.features.0 = 'GSR': Input should be 'pEDA'"),
         (("central", "{study}", "--split", "nobody"), "no split 'nobody'; expected thesis"),
         (("central", "/nowhere"), "/nowhere: no such folder"),
-        (("tune", "{study}", "--space", "nothing"), "no search space 'nothing'; expected fedip"),
+        (("tune", "{study}", "--space", "nothing"), "no search space 'nothing'; expected one of fedip"),
         (("tune", "{study}", "--space", "pfedrr", "--exhaust", "--device", "wrist"), "the space is infinite"),
         (("runs", "show", "nothing"), "nothing"),
     ],

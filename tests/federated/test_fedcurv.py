@@ -10,19 +10,36 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tff_esn.config import FedCurvConfig, ReadoutConfig
-from tff_esn.federated.fedcurv import Curvature, CurvatureObjective, ServerCurvature, fisher_diagonal, penalty_of
-from tff_esn.federated.local import HONEST, Client, ClientResult, LocalTraining, LocalWork
-from tff_esn.presets import CORRECTED, THESIS
+from tff_esn.federated.attacks.attack import HONEST
+from tff_esn.federated.fedcurv import (
+    Curvature,
+    CurvatureObjective,
+    CurvatureSwitches,
+    FedCurv,
+    ServerCurvature,
+    fisher_diagonal,
+    penalty_of,
+)
+from tff_esn.federated.training.local import Client, ClientResult, LocalTraining, LocalWork
+from tff_esn.readout.parameters import GradientTraining
 from tff_esn.readout.training import Batch
+from tff_esn.runs.presets import algorithm_of
 from tff_esn.store.client_files import write_examples
+
+
+def switches(preset: str) -> CurvatureSwitches:
+    """A preset's, with a factor large enough to be seen."""
+    algorithm = algorithm_of("fedcurv", preset, {"factor": 0.25}, "test")
+    assert isinstance(algorithm, FedCurv)
+    return algorithm.objective().config
+
 
 UNITS = 4
 RATE = 0.5
 CLASS_WEIGHT = (0.5, 2.0)
-# As printed, so that what a test does not name is what the thesis prints; the factor large enough to be seen.
-PRINTED = replace(THESIS.fedcurv, factor=0.25)
-MEANT = replace(CORRECTED.fedcurv, factor=0.25)
+# As printed, so that what a test does not name is what the thesis prints.
+PRINTED = switches("thesis")
+MEANT = switches("corrected")
 
 
 def draw(*shape: int, seed: int = 0) -> NDArray[np.float32]:
@@ -138,7 +155,7 @@ def test_sent_remainders_make_importances_negative_that_grow_with_the_number_of_
         objective = CurvatureObjective(replace(MEANT, send=send))
         server = objective.initialize(weights)
         for _ in range(rounds):
-            memory = objective.start(server, objective.silence(weights), weights)
+            memory = objective.start(server, objective.empty_message(weights), weights)
             messages = [objective.message(server, weights, batch, memory) for _ in range(clients)]
             server = objective.finish(server, tf.nest.map_structure(lambda *parts: tf.add_n(parts), *messages))
         return array(server.curvature.u)
@@ -167,9 +184,9 @@ class OneClient:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "S2.f32"
 
-    def trained(self, config: FedCurvConfig, batch_size: int) -> ClientResult:
-        readout = ReadoutConfig(
-            optimizer="sgd", learning_rate=RATE, batch_size=batch_size, class_weight=CLASS_WEIGHT, epochs=1
+    def trained(self, config: CurvatureSwitches, batch_size: int) -> ClientResult:
+        readout = GradientTraining(
+            optimizer="sgd", learning_rate=RATE, batch_size=batch_size, class_weight=CLASS_WEIGHT, order="time"
         )
         # Room for one batch more than there is, as for a client that has fewer than another.
         rows = (-(-6 // batch_size) + 1) * batch_size
@@ -180,7 +197,7 @@ class OneClient:
         client = Client(str(self.path), tf.constant([0, 0]), tf.constant(0), tf.constant(HONEST), sent)
         return LocalTraining(work, CurvatureObjective(config))(column(self.start), tf.constant(RATE), server, client)
 
-    def by_hand(self, config: FedCurvConfig, batch_size: int) -> dict[str, NDArray]:
+    def by_hand(self, config: CurvatureSwitches, batch_size: int) -> dict[str, NDArray]:
         """Trained weights, message and mean objective, in float64."""
         h, y, c = with_one(self.states), self.labels, np.asarray(CLASS_WEIGHT)[self.labels]
 

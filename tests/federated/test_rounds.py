@@ -16,28 +16,36 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tests.federated.small import COLUMNS, EXAMPLES, TRAIN, UNITS, small_config, small_inputs, small_study
-from tff_esn.config import FederatedConfig, NoiseConfig
+from tests.federated.small import (
+    COLUMNS,
+    EXAMPLES,
+    SEED,
+    TRAIN,
+    UNITS,
+    small,
+    small_data,
+    small_experiment,
+)
 from tff_esn.errors import ConfigError, DataError
-from tff_esn.federated import rounds as module
-from tff_esn.federated.clients import check_clients, drawn_clients
-from tff_esn.federated.federation import Federation, RoundReport
-from tff_esn.federated.rounds import Evaluator
-from tff_esn.federated.study import FederatedStudy
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.federated.input_noise import InputNoise
+from tff_esn.federated.training import rounds as module
+from tff_esn.federated.training.client_states import clients_per_round, drawn_clients
+from tff_esn.federated.training.experiment import FederatedExperiment
+from tff_esn.federated.training.federation import Federation, RoundReport
+from tff_esn.federated.training.rounds import Evaluator
 from tff_esn.metrics import metric_names, score
-from tff_esn.presets import CORRECTED
 from tff_esn.readout.readout import Readout
+from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.states import carried_states, last_states
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.runtime.context import load_tff
 from tff_esn.store.client_files import read_examples
 
-SEED = 3
-
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> FederatedStudy:
-    return small_study(tmp_path_factory.mktemp("small"))
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> FederatedExperiment:
+    return small_experiment(tmp_path_factory.mktemp("small"))
 
 
 # ---- Who is drawn ----
@@ -66,16 +74,17 @@ def test_the_draw_depends_on_seed_and_round_alone() -> None:
 
 def test_more_clients_a_round_than_there_are_is_refused() -> None:
     with pytest.raises(ConfigError, match="clients_per_round = 4; the split has 3 training clients: S2, S3, S4"):
-        check_clients(small_config(clients_per_round=4), TRAIN)
-    check_clients(small_config(clients_per_round=3), TRAIN)
+        clients_per_round(small(clients_per_round=4), TRAIN)
+    assert clients_per_round(small(clients_per_round=3), TRAIN) == 3
+    assert clients_per_round(small(clients_per_round=None), TRAIN) == 3
 
 
 # ---- What a client trains on, and what is scored ----
 
 
-def written(study: FederatedStudy, config: FederatedConfig, seed: int = SEED) -> dict[str, NDArray]:
+def written(experiment: FederatedExperiment, algorithm: GradientAlgorithm) -> dict[str, NDArray]:
     """The values in each client's file."""
-    files = study.files(config, seed)
+    files = experiment.files(algorithm)
     columns = int(np.prod(files.shape))
     values = {}
     for client in files.clients:
@@ -84,67 +93,64 @@ def written(study: FederatedStudy, config: FederatedConfig, seed: int = SEED) ->
     return values
 
 
-def test_only_training_clients_have_files_with_their_states(study: FederatedStudy) -> None:
-    config, inputs = small_config(), study.inputs
-    reservoir = draw_weights(config.reservoir, COLUMNS, SEED)
-    found = written(study, config)
+def test_only_training_clients_have_files_with_their_states(experiment: FederatedExperiment) -> None:
+    reservoir = draw_weights(small().esn, COLUMNS, SEED)
+    found = written(experiment, small())
     assert tuple(found) == TRAIN
     for client, values in found.items():
-        np.testing.assert_array_equal(values, last_states(inputs.windows[client].values, reservoir))
+        np.testing.assert_array_equal(values, last_states(experiment.data[client].values, reservoir))
 
 
 def test_with_a_carried_state_a_clients_examples_are_the_steps_of_its_recording(tmp_path: Path) -> None:
-    study, config = small_study(tmp_path, reading="carried"), small_config()
-    reservoir = draw_weights(config.reservoir, COLUMNS, SEED)
-    for client, values in written(study, config).items():
-        np.testing.assert_allclose(values, carried_states([study.inputs.series[client]], reservoir)[0], atol=1e-6)
-    with pytest.raises(ConfigError, match="reading = 'carried' with a reservoir in the graph"):
-        study.program(replace(config, engine="graph"), SEED)
+    experiment = small_experiment(tmp_path, reading="carried")
+    reservoir = draw_weights(small().esn, COLUMNS, SEED)
+    for client, values in written(experiment, small()).items():
+        np.testing.assert_allclose(values, carried_states([experiment.data[client].values[0]], reservoir)[0], atol=1e-6)
+    with pytest.raises(ConfigError, match="S2: a label for each step with a reservoir in the graph; expected windows"):
+        experiment.program(small(engine="graph"))
 
 
-def test_different_reservoirs_differ_and_the_servers_is_the_one_that_is_scored(study: FederatedStudy) -> None:
-    config = small_config(reservoirs="different")
-    server, clients = study._reservoirs(config, SEED)
+def test_different_reservoirs_differ_and_the_servers_is_the_one_that_is_scored(experiment: FederatedExperiment) -> None:
+    config = small(reservoirs="different")
+    server, clients = experiment._reservoirs(config)
     kernels = [weights.recurrent_kernel for weights in (server, *clients)]
     for i, kernel in enumerate(kernels):
         assert not any(np.allclose(kernel, other, atol=0.1) for other in kernels[:i])
-    for (client, values), weights in zip(written(study, config).items(), clients):
-        np.testing.assert_allclose(values, last_states(study.inputs.windows[client].values, weights), atol=1e-6)
-    windows = np.concatenate([own.values for own in study.inputs.windows.values()])
-    np.testing.assert_allclose(study.program(config, SEED).evaluator.states, last_states(windows, server), atol=1e-6)
-    assert study.reservoir(config, SEED) is server
-    np.testing.assert_array_equal(
-        server.recurrent_kernel, draw_weights(config.reservoir, COLUMNS, SEED).recurrent_kernel
-    )
-    same, others = study._reservoirs(small_config(), SEED)
+    for (client, values), weights in zip(written(experiment, config).items(), clients):
+        np.testing.assert_allclose(values, last_states(experiment.data[client].values, weights), atol=1e-6)
+    windows = np.concatenate([own.values for own in experiment.data.sequences.values()])
+    np.testing.assert_allclose(experiment.program(config).evaluator.states, last_states(windows, server), atol=1e-6)
+    np.testing.assert_array_equal(server.recurrent_kernel, draw_weights(config.esn, COLUMNS, SEED).recurrent_kernel)
+    same, others = experiment._reservoirs(small())
     assert all(weights is same for weights in others)
 
 
 @pytest.mark.parametrize("engine", ["states", "graph"])
 @pytest.mark.parametrize(("chosen", "noisy"), [(("S3",), ("S3",)), (None, TRAIN)], ids=["one", "all"])
 def test_noise_goes_to_the_chosen_clients_and_only_while_they_train(
-    study: FederatedStudy, engine: str, chosen: tuple[str, ...] | None, noisy: tuple[str, ...]
+    experiment: FederatedExperiment, engine: str, chosen: tuple[str, ...] | None, noisy: tuple[str, ...]
 ) -> None:
-    clean = small_config(engine=engine)
-    config = replace(clean, noise=NoiseConfig(0.5, chosen))
-    before, after = written(study, clean), written(study, config)
+    clean = small(engine=engine)
+    config = replace(clean, noise=InputNoise(0.5, chosen))
+    before, after = written(experiment, clean), written(experiment, config)
     assert {client for client in TRAIN if not np.array_equal(before[client], after[client])} == set(noisy)
     if engine == "graph":
         added = np.concatenate([(after[client] - before[client]).ravel() for client in noisy])
         assert abs(added.std() - 0.5) < 0.05
         assert abs(added.mean()) < 0.1
-    scored, clean_scored = (study._evaluator(own, SEED).states for own in (config, clean))
+    scored, clean_scored = (experiment._evaluator(own).states for own in (config, clean))
     np.testing.assert_array_equal(scored, clean_scored)
-    again, other = written(small_study(study._scratch / "again"), config), written(study, config, seed=SEED + 1)
+    again = written(small_experiment(experiment._scratch / "again"), config)
+    other = written(experiment, config.with_seed(SEED + 1))
     for client in TRAIN:
         np.testing.assert_array_equal(again[client], after[client])
     assert not np.array_equal(other["S3"], after["S3"])
 
 
-def test_shuffled_examples_come_in_another_order_every_round(study: FederatedStudy) -> None:
+def test_shuffled_examples_come_in_another_order_every_round(experiment: FederatedExperiment) -> None:
     def after(number: int, order: str) -> NDArray:
         """The weights after a round of this number, always from the same start."""
-        federation = study.program(small_config({"order": order}), SEED).federation
+        federation = experiment.program(small(order=order)).federation
         return federation.readout(federation.next(federation.initial_state(), ["S3"], number)[0]).kernel
 
     np.testing.assert_array_equal(after(1, "shuffled"), after(1, "shuffled"))
@@ -152,28 +158,27 @@ def test_shuffled_examples_come_in_another_order_every_round(study: FederatedStu
     assert np.abs(after(1, "shuffled") - after(2, "shuffled")).max() > 1e-4
 
 
-def test_noise_for_somebody_who_does_not_train_is_refused(study: FederatedStudy) -> None:
+def test_noise_for_somebody_who_does_not_train_is_refused(experiment: FederatedExperiment) -> None:
     with pytest.raises(ConfigError, match="input noise for S5; expected clients out of S2, S3, S4"):
-        study.program(small_config(noise=NoiseConfig(0.5, ("S2", "S5"))), SEED)
+        experiment.program(small(noise=InputNoise(0.5, ("S2", "S5"))))
 
 
-def test_a_client_with_a_single_class_or_none_is_refused(tmp_path: Path) -> None:
-    inputs = small_inputs("affect")
-    for code, found in ((3, "17 examples, all of the class 'amusement'"), (0, "no example of the task 'affect'")):
-        own = inputs.windows["S2"]
-        windows = {**inputs.windows, "S2": replace(own, codes=np.full_like(own.codes, code))}
-        with pytest.raises(DataError, match=f"S2: {found}"):
-            FederatedStudy(replace(inputs, windows=windows), tmp_path).program(small_config(), SEED)
+def test_a_client_without_a_sample_is_refused(tmp_path: Path) -> None:
+    data = small_data("affect")
+    nothing = replace(data["S2"], labels=np.full_like(data["S2"].labels, -1))
+    experiment = FederatedExperiment(replace(data, sequences={**data.sequences, "S2": nothing}), tmp_path)
+    with pytest.raises(DataError, match="S2: no sample of the task 'affect'; expected classes"):
+        experiment.program(small())
 
 
 # ---- Scores ----
 
 
-def test_each_part_is_scored_on_all_its_subjects(study: FederatedStudy) -> None:
-    config, random = small_config(), np.random.default_rng(0)
-    examples = study.inputs.states(study.reservoir(config, SEED))
+def test_each_part_is_scored_on_all_its_subjects(experiment: FederatedExperiment) -> None:
+    random = np.random.default_rng(0)
+    examples = sample_states(experiment.data, draw_weights(small().esn, COLUMNS, SEED))
     readout = Readout(random.normal(size=(UNITS, 1)).astype(np.float32), np.ones(1, np.float32), "sigmoid")
-    split = study.inputs.split
+    split = experiment.data.partition
     evaluator = Evaluator(examples, split)
     found = evaluator(readout)
     assert evaluator.parts == tuple(found) == ("train", "validation", "test")
@@ -186,9 +191,9 @@ def test_each_part_is_scored_on_all_its_subjects(study: FederatedStudy) -> None:
     assert Evaluator(examples, everyone).parts == ("train",)
 
 
-def test_every_round_is_released_and_every_second_and_the_last_are_scored(study: FederatedStudy) -> None:
+def test_every_round_is_released_and_every_second_and_the_last_are_scored(experiment: FederatedExperiment) -> None:
     memory = load_tff().program.MemoryReleaseManager()
-    program = study.program(small_config(rounds=5, evaluate_every=2), SEED)
+    program = experiment.program(small(rounds=5, evaluate_every=2))
     readout, records = program.run(release_managers=[memory])
     released = memory.values()
     assert list(released) == [record.number for record in records] == [0, 1, 2, 3, 4, 5]
@@ -209,10 +214,10 @@ def test_every_round_is_released_and_every_second_and_the_last_are_scored(study:
 
 
 def test_a_client_that_is_left_out_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    healthy, broken = small_study(tmp_path / "a"), small_study(tmp_path / "b", broken=["S3"])
-    config = small_config(rounds=1, clients_per_round=3)
+    healthy, broken = small_experiment(tmp_path / "a"), small_experiment(tmp_path / "b", broken=["S3"])
+    config = small(rounds=1, clients_per_round=3)
     # Scored on the subjects without a NaN: those with one have no scores.
-    program = replace(broken.program(config, SEED), evaluator=healthy.program(config, SEED).evaluator)
+    program = replace(broken.program(config), evaluator=healthy.program(config).evaluator)
     _, (_, record) = program.run()
     assert "round 1 went on without S3: an update that is not finite" in caplog.text
     assert record.values()["round/left_out"] == 1
@@ -266,18 +271,18 @@ def saved_round(folder: Path) -> int:
 
 
 RUNS = {
-    "fedavg": small_config(),
-    "fedcurv": small_config(algorithm="fedcurv", fedcurv=replace(CORRECTED.fedcurv, factor=0.1)),
-    "mimelite": small_config({"optimizer": "adam", "learning_rate": 0.01}, algorithm="mimelite"),
+    "fedavg": small(),
+    "fedcurv": small("fedcurv"),
+    "mimelite": small("mimelite", optimizer="adam", learning_rate=0.01),
 }
 
 
 @pytest.mark.usefixtures("pythons_own_interrupt")
 @pytest.mark.parametrize("algorithm", RUNS)
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(
-    study: FederatedStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+    experiment: FederatedExperiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
-    program = study.program(replace(RUNS[algorithm], rounds=7), SEED)
+    program = experiment.program(replace(RUNS[algorithm], rounds=7))
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     expected = program.run_in(unbroken)
 
@@ -309,10 +314,10 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
     assert (broken / "metrics.csv").read_bytes() == (unbroken / "metrics.csv").read_bytes()
 
 
-def test_tensorboard_has_every_round(study: FederatedStudy, tmp_path: Path) -> None:
+def test_tensorboard_has_every_round(experiment: FederatedExperiment, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    study.program(small_config(rounds=3), SEED).run_in(tmp_path)
+    experiment.program(small(rounds=3)).run_in(tmp_path)
     events = EventAccumulator(str(tmp_path / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     with (tmp_path / "metrics.csv").open(newline="") as file:

@@ -102,6 +102,8 @@ class TrainedESN:
 
     def decision_function(self, data: FederatedDataset) -> dict[str, NDArray]:
         """By client, the score of class 1 of each sample, or with more than two classes that of each class."""
+        if not data.sequences:
+            raise ConfigError("a data set without clients; expected at least one")
         if data.features != self.card.features:
             raise ConfigError(f"features {', '.join(data.features)}; expected {', '.join(self.card.features)}")
         return {client: self.scored(own.values) for client, own in sample_states(data, self.weights).items()}
@@ -120,8 +122,8 @@ class TrainedESN:
         if scores.ndim == 1:
             ones = np.clip(scores, 0.0, 1.0)
             return np.stack([1 - ones, ones], axis=1)
-        confined = np.clip(scores, 1e-9, 1.0)
-        return confined / confined.sum(axis=1, keepdims=True)
+        positive = np.maximum(scores, 1e-9)
+        return positive / positive.sum(axis=1, keepdims=True)
 
     def predicted(self, scores: NDArray) -> NDArray[np.int64]:
         """The class of each score, as `predict`."""
@@ -132,8 +134,8 @@ class TrainedESN:
     def predict_proba(self, data: FederatedDataset) -> NDArray:
         """Probabilities `(samples, classes)` of all samples, client after client.
 
-        Those of a readout solved by ridge regression, which estimates them but is not confined to [0, 1], are cut off
-        there and divided by their sum.
+        A readout solved by ridge regression estimates them but is not confined to [0, 1]: its outputs are cut off
+        at 0, with two classes also at 1, and divided by their sum.
         """
         return self.probabilities(np.concatenate(list(self.decision_function(data).values())))
 
