@@ -122,7 +122,7 @@ class ClosedFormRun(RunKind):
 
     def _task(self, part: TablePart) -> Task:
         config = self.config
-        facts = (config.percent, config.settings, config.train_scores, part, self._content)
+        facts = (config.percent, config.settings, config.scored, config.train_scores, part, self._content)
         label = f"{self.run}, {part.variants[0].method}, seed {part.seed}"
         key = fingerprint([_VERSION, *facts, version_of("numpy")])
         return Task(label, "closed-form", key, partial(_run, self.study, config, part))

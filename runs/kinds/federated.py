@@ -219,10 +219,10 @@ def cell_of(settings: Mapping[str, Any], source: str, seed: int = 0) -> Cell:
     """A cell of nested settings: `algorithm`, `preset`, `data`, and the algorithm's parameters."""
     given = merged(DATA, settings)
     preset, name, data = given.pop("preset", "thesis"), given.pop("algorithm", "fedavg"), given.pop("data")
-    algorithm = algorithm_of(name, preset, given, source)
-    if not isinstance(algorithm, GradientAlgorithm):
-        known = [name for name, kind in ALGORITHMS.items().items() if kind.family == GradientAlgorithm.family]
+    if not issubclass(ALGORITHMS[name], GradientAlgorithm):
+        known = [name for name, kind in ALGORITHMS.items().items() if issubclass(kind, GradientAlgorithm)]
         raise ConfigError(f"{source}: algorithm = {name!r}; expected one of {', '.join(known)}")
+    algorithm: Any = algorithm_of(name, preset, given, source)
     algorithm.chosen_engine  # noqa: B018 - an engine that the algorithm does not have is refused here.
     return Cell(from_mapping(DataSettings, data, source), algorithm.with_seed(seed), preset)
 
@@ -257,7 +257,7 @@ def _key(cell: Cell, content: str) -> str:
     algorithm, attack = cell.algorithm, cell.algorithm.attack
     if attack is not None and attack.share == 0 and not attack.clients:
         algorithm = replace(algorithm, attack=None)
-    return fingerprint([VERSION, cell.data, algorithm, content, versions])
+    return fingerprint([VERSION, cell.data, algorithm, content, metric_names(), versions])
 
 
 def restored(arrays: Arrays) -> CellResult:
@@ -348,7 +348,7 @@ class SweepRun(RunKind):
     def _majority_tasks(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
         for preset, data in {cell.preset: cell.data for cell in self.cells}.items():
-            key = fingerprint([VERSION, "majority", data, self.study.key(data)])
+            key = fingerprint([VERSION, "majority", data, self.study.key(data), metric_names()])
             work = partial(_majority, self.study, data)
             tasks[preset] = Task(f"majority class, {preset}", "majority", key, work)
         return tasks

@@ -13,6 +13,8 @@ import pytest
 
 from tff_esn.errors import ConfigError
 from tff_esn.features.study import DataSettings, Study
+from tff_esn.metrics import METRICS
+from tff_esn.metrics.accuracy import Accuracy
 from tff_esn.parameters import merged
 from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.named import AboutConfig, NamedRun, load_run
@@ -82,7 +84,7 @@ RUNS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]
             {"precision": "float64"},
             {"presets": ["thesis"]},
         ],
-        [{"printed": "fedip.table_2"}, {"scored": "validation"}, {"methods": [{"name": "A"}]}],
+        [{"printed": "fedip.table_2"}, {"methods": [{"name": "A"}]}],
     ),
     "discriminator": (
         {"settings": {"data.split": "thesis-discriminative"}, "presets": ["thesis"], "trials": 2},
@@ -158,6 +160,18 @@ def test_references_are_known_by_the_data_alone(study: Study, kind: str) -> None
     assert kept == {change for change in changed if "data" not in change and "percent" not in change}
 
 
+@pytest.mark.parametrize("kind", ["federated", "central"])
+def test_scores_are_computed_anew_where_there_is_another_metric(
+    study: Study, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mine(Accuracy):
+        name = "mine"
+
+    before = {task.key for task in tasks(study, kind, RUNS[kind][0])}
+    monkeypatch.setattr(METRICS, "_found", {**METRICS.items(), "mine": Mine()})
+    assert not before & {task.key for task in tasks(study, kind, RUNS[kind][0])}
+
+
 @dataclass(frozen=True)
 class CountConfig:
     kind: str
@@ -180,9 +194,7 @@ class CountRun(RunKind):
         return {name: Task(name, "count", f"{name}-{self.seeds[0]}", partial(_count, self.study)) for name in chosen}
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
-        rows = [
-            Row(name, {"": [Number(float(results[task.key]["count"]), n=0)]}) for name, task in self.parts.items()
-        ]
+        rows = [Row(name, {"": [Number(float(results[task.key]["count"]), n=0)]}) for name, task in self.parts.items()]
         return [Table(self.run, "Counted", "subject", [Column("n", "n")], rows)], []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.federated.small import small, small_experiment
 from tff_esn.features.study import DataSettings
-from tff_esn.metrics import METRICS, majority
+from tff_esn.metrics import majority, metric_names
 from tff_esn.parameters import from_mapping
 from tff_esn.runs.kinds.federated import (
     PARTS,
@@ -84,7 +84,7 @@ def test_committed_results_are_what_the_run_shows(name: str) -> None:
     results = {
         cell: CellResult(
             np.arange(2),
-            np.zeros((2, len(PARTS), len(METRICS))),
+            np.zeros((2, len(PARTS), len(metric_names()))),
             scores,
             np.ones((2, len(PARTS)), bool),
             np.array([[5, 2, 1, 1]]) * (cell.algorithm.attack is not None),

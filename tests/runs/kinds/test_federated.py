@@ -12,7 +12,7 @@ import pytest
 from tests.federated.small import small, small_data, small_experiment
 from tff_esn.errors import ConfigError
 from tff_esn.features.study import DataSettings, Study
-from tff_esn.federated.attacks.noise import NoiseAttack
+from tff_esn.federated.attacks.noise import InputNoiseAttack
 from tff_esn.parameters import from_mapping
 from tff_esn.runs.kinds import federated as module
 from tff_esn.runs.kinds.federated import (
@@ -33,7 +33,12 @@ SWEEP: dict[str, Any] = {
     "kind": "federated",
     "title": "small",
     "seeds": 2,
-    "settings": {"rounds": 2, "esn.units": 10, "esn.kind": "esn", "data.features.name": "corrected"},
+    "settings": {
+        "rounds": 2,
+        "esn.units": 10,
+        "esn.recurrent_connectivity": 1.0,
+        "data.features.name": "corrected",
+    },
     "grid": {
         "preset": ["thesis", "corrected"],
         "algorithm": ["fedavg", "fedcurv"],
@@ -49,7 +54,7 @@ def test_a_grid_is_every_combination_with_what_presets_change() -> None:
     cells = cells_of(sweep, range(3), "small")
     assert len(cells) == len(set(cells)) == 2 * 2 * 2 * 3
     for cell in cells:
-        expected = ("tEDA", "HR") if cell.preset == "corrected" else ("pEDA",)
+        expected = ("tEDA", "HR") if cell.preset == "corrected" else ("pEDA", "tEDA", "HR", "HRV")
         assert cell.setting("data.features.columns") == expected
         assert cell.setting("learning_rate") == {"thesis": 0.1, "corrected": 0.001}[cell.preset]
         assert (cell.setting("fisher") is None) == (cell.setting("algorithm") == "fedavg")
@@ -66,7 +71,7 @@ def test_a_grid_is_every_combination_with_what_presets_change() -> None:
         ({"settings": {"roundz": 3}}, "small: no setting 'roundz'; did you mean 'rounds'"),
         ({"settings": {"preset": "thesys"}, "grid": {}}, "no preset 'thesys'; did you mean 'thesis'"),
         ({"grid": {"algorithm": ["incfed"]}}, "small: algorithm = 'incfed'; expected one of fedavg, "),
-        ({"settings": {"data.features.name": "channel"}}, "no feature recipe 'channel'; did you mean 'channels'"),
+        ({"settings": {"data.features.name": "channel"}}, "no feature 'channel'; did you mean 'channels'"),
         ({"tables": [{"name": "t", "title": "T", "rows": ["rouns"]}]}, "t: rows 'rouns' not in the grid; "),
         ({"figures": [{"name": "f", "title": "F", "columns": "x", "lines": []}]}, "f: columns 'x' not in the grid; "),
     ],
@@ -88,7 +93,7 @@ def test_finished_runs_are_kept_and_equal_ones_run_once(study: Study, monkeypatc
     monkeypatch.setattr(module, "run_cell", lambda experiment, cell: (ran.append(cell), plain(experiment, cell))[1])
     sweep = from_mapping(SweepConfig, {**SWEEP, "tables": [], "grid": {"algorithm": ["fedavg", "fedcurv"]}}, "small")
     cells = cells_of(sweep, [0], "small")
-    idle = [replace(cell, algorithm=replace(cell.algorithm, attack=NoiseAttack(share=0.0))) for cell in cells]
+    idle = [replace(cell, algorithm=replace(cell.algorithm, attack=InputNoiseAttack(share=0.0))) for cell in cells]
     first = run_cells([*cells, *idle], study)
     assert len(ran) == 2
     again = run_cells([*cells, *idle], study)
