@@ -24,6 +24,7 @@ from tff_esn.cli import (
     reproduce,
     runs,
     solve,
+    tune,
     worker,
 )
 from tff_esn.cli.options import Command, Group
@@ -70,6 +71,7 @@ app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
     inspect.inspect,
+    tune.tune,
     reproduce.reproduce,
     reproduce.report,
     errata.errata,
