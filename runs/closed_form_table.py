@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import AdaptedReservoir, ClosedForm
+from tff_esn.closed_form.fedip import FedIP
 from tff_esn.closed_form.server import FederatedReadout
 from tff_esn.closed_form.statistics import confusions
 from tff_esn.datasets.federated import FederatedDataset
@@ -179,12 +181,11 @@ def variants_of(config: ClosedFormConfig, preset: str, seed: int) -> list[Varian
     for method in config.methods:
         given = merged({"precision": config.precision}, method)
         name, algorithm = str(given.pop("name")), given.pop("algorithm", "incfed")
-        candidates = given.pop("candidates", {})
+        candidates, source = given.pop("candidates", {}), f"{config.title}, {name}"
+        if not issubclass(ALGORITHMS[algorithm], ClosedForm):
+            raise ConfigError(f"{source}: algorithm = {algorithm!r}; expected one in closed form")
         for values in product(*candidates.values()):
-            chosen = dict(zip(candidates, values))
-            made = algorithm_of(algorithm, preset, {**given, **chosen}, f"{config.title}, {name}")
-            if not isinstance(made, ClosedForm):
-                raise ConfigError(f"{config.title}, {name}: algorithm = {algorithm!r}; expected one in closed form")
+            made: Any = algorithm_of(algorithm, preset, {**given, **dict(zip(candidates, values))}, source)
             found.append(Variant(name, preset, made.with_seed(seed)))
     return found
 
@@ -200,9 +201,12 @@ def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
 
 
 def _sharing(variant: Variant) -> tuple[Any, ...]:
+    """What decides on a reservoir and its statistics; the whole of an algorithm that makes them in a way of its own."""
     algorithm = variant.algorithm
-    own = (algorithm.bias, algorithm.class_weight, algorithm.precision, getattr(algorithm, "plasticity", None))
-    return (algorithm.esn, *own)
+    makers = ("drawn", "adapted", "statistics")
+    usual = all(getattr(type(algorithm), name) is getattr(ClosedForm, name) for name in makers)
+    own = algorithm.plasticity if type(algorithm) is FedIP else None if usual else algorithm
+    return algorithm.esn, algorithm.bias, algorithm.class_weight, algorithm.precision, own
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tff_esn.algorithm import ALGORITHMS
+from tff_esn.parameters import from_mapping
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDE = EXAMPLES.parent / "docs" / "guide.md"
 
@@ -18,9 +21,15 @@ def example(name: str) -> Any:
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
 
 
-def test_a_new_objective_makes_readouts_sparse() -> None:
+def test_a_new_algorithm_is_known_by_name_and_makes_readouts_sparse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFF_ESN_CACHE", str(tmp_path))
+    monkeypatch.setattr(ALGORITHMS, "_found", dict(ALGORITHMS.items()))
     small = example("new_algorithm")(rounds=10)
-    assert small[0.1] > 2 * small[0.0]
+    assert small[0.01] > 2 * small[0.0]
+    algorithm: Any = from_mapping(ALGORITHMS["fedsparse"], {"strength": 0.2, "esn": {"units": 50}}, "run.toml")
+    assert (algorithm.strength, algorithm.engines) == (0.2, ("states", "graph"))
 
 
 def test_a_new_policy_learns_from_a_fifth_of_the_units() -> None:

@@ -97,8 +97,8 @@ def train(request: Request) -> None:
         percent = max(config.percent)
         best = result.best_tau(request.kind.label, percent)
         run.save_model(_model(run_kind, best))
-        chosen = result.chosen(request.kind.label, percent)
-        run.finish({config.scored: sum(one.accuracy(config.scored) for one in chosen) / len(chosen)})
+        repeated = result.chosen(request.kind.label, percent)
+        run.finish({config.scored: sum(one.accuracy(config.scored) for one in repeated) / len(repeated)})
     tables = [table]
     if candidates:
         tables.append(threshold_table(result, request.kind.label, request.preset))
