@@ -13,7 +13,16 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 
 #: Messages and progress.
 console = Console(stderr=True)
@@ -71,16 +80,18 @@ class Bar(Protocol):
 @contextmanager
 def progress(description: str, total: float) -> Iterator[Bar]:
     """Shows a progress bar while the block runs; where there is no terminal, a line a minute; when quiet, nothing."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+    width = console.width
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=width // 3)),
+        *([BarColumn(10 if width < 120 else 40)] if width >= 60 else []),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        *([TimeElapsedColumn()] if width >= 100 else []),
         TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}"),
-    )
-    display = Progress(*columns, console=console, disable=console.quiet or not console.is_terminal, transient=True)
-    with display:
+        # Has the room that the others leave.
+        TextColumn("[dim]{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+    ]
+    hidden = console.quiet or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True, expand=True) as display:
         task = display.add_task(description, total=total, note="")
         told = time.monotonic()
 
