@@ -86,12 +86,12 @@ def federate(
         readout,
         {client: len(data) for client, data in sent.items()},
         message_bytes("readout", outputs, columns, value_bytes=np.dtype(dtype).itemsize),
-        {client: _told(message) for client, message in messages.items()},
+        {client: _sent_units(message) for client, message in messages.items()},
         received.left_out,
     )
 
 
-def _told(message: Message) -> int:
+def _sent_units(message: Message) -> int:
     """Units in a message, the readout bias not being one."""
     if message.kind == "low_rank":
         return message.count

@@ -170,6 +170,6 @@ def client_dataset(client: Client, work: LocalWork, shape: tuple[int, ...] | Non
         return tf.data.Dataset.from_tensor_slices((inputs, labels[:, None])).batch(readout.batch_size)
 
     options = tf.data.Options()
-    # Its thread wakes late, and a round would wait for it.
+    # Autotuning has a thread that wakes late, and a round would wait for it.
     options.autotune.enabled = False
     return tf.data.Dataset.range(readout.epochs, output_type=tf.int32).flat_map(epoch).with_options(options)
