@@ -15,7 +15,7 @@ from tff_esn.runs.kinds.federated import Cell, CellResult, SweepConfig, SweepFig
 from tff_esn.runs.presets import PRESETS
 from tff_esn.runs.reported import reported
 from tff_esn.runs.result import ResultFigure, Series
-from tff_esn.tables import HEADINGS, PRINTED, Column, Number, Row, Table, score_numbers, score_table
+from tff_esn.tables import PRINTED, Column, Number, Row, Table, metric_headings, score_numbers, score_table
 
 MAJORITY = "majority class"
 #: Parts that tables and figures show.
@@ -118,7 +118,7 @@ class SweepResults:
                 groups = [self._chosen({**where, **dict(zip(pivot.columns, own))}) for own in across]
                 lines[preset] = [_summary(list(group.values()), metric) for group in groups]
             rows.append(Row(_text(value), lines))
-        title = f"{pivot.title}: {HEADINGS.get(metric, metric)}"
+        title = f"{pivot.title}: {metric_headings().get(metric, metric)}"
         return Table(f"{pivot.name}-{metric.replace('_', '-')}", title, pivot.rows.split(".")[0], columns, rows)
 
     def figure(self, figure: SweepFigure, chosen: Sequence[Any] = ()) -> ResultFigure:

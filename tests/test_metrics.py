@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -16,14 +15,17 @@ from sklearn import metrics as sklearn
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.metrics import (
     METRICS,
+    Metric,
+    Predictions,
     Scores,
     best_threshold,
     majority,
+    metric_names,
     per_subject,
     score,
     spread,
-    spread_of,
 )
+from tff_esn.tables import metric_headings
 
 EXACT = 1e-12
 
@@ -81,7 +83,7 @@ def by_sklearn(labels: NDArray, probabilities: NDArray, answers: NDArray, classe
 
 def agrees(found: Scores, labels: NDArray, probabilities: NDArray, answers: NDArray, classes: int) -> None:
     expected = by_sklearn(labels, probabilities, answers, classes)
-    for metric in METRICS:
+    for metric in metric_names():
         assert getattr(found, metric) == pytest.approx(expected.get(metric, math.nan), abs=EXACT, nan_ok=True), metric
     confusion = sklearn.confusion_matrix(labels, answers, labels=range(classes))
     assert found.confusion == tuple(map(tuple, confusion.tolist()))
@@ -131,9 +133,9 @@ def test_at_the_threshold_the_answer_is_not_stressed() -> None:
 
 
 def test_one_class_in_the_labels_leaves_the_comparing_scores_undefined() -> None:
-    found = asdict(score([0, 0, 0], [0.1, 0.2, 0.3]))
+    found = score([0, 0, 0], [0.1, 0.2, 0.3]).values
     assert found["accuracy"] == found["f1_micro"] == 1
-    assert [metric for metric in METRICS if math.isnan(found[metric])] == list(METRICS[2:])
+    assert [metric for metric in metric_names() if math.isnan(found[metric])] == list(metric_names()[2:])
     assert score([1, 1], [0.4, 0.6]).f1_stress == pytest.approx(2 / 3)
     assert score([0, 0], [0.4, 0.6]).f1_stress == 0
 
@@ -258,8 +260,26 @@ def test_the_spread_of_little() -> None:
         spread([])
 
 
-def test_the_spread_of_scores_over_seeds() -> None:
-    seeds = [score([0, 1, 1, 0], probabilities) for probabilities in ([0.1, 0.9, 0.4, 0.2], [0.6, 0.9, 0.4, 0.2])]
-    found = spread_of(seeds)
-    assert tuple(found) == METRICS
-    assert found["accuracy"] == spread([0.75, 0.5])
+def test_a_metric_of_ones_own_is_part_of_all_scores() -> None:
+    class Specificity(Metric):
+        """Recall of class 0."""
+
+        name = "specificity"
+        heading = "spec."
+
+        def __call__(self, predictions: Predictions) -> float:
+            return float(predictions.confusion[0, 0] / predictions.confusion[0].sum())
+
+    METRICS.register(Specificity())
+    try:
+        found = score([0, 0, 1, 1], [0.1, 0.9, 0.8, 0.7])
+        assert metric_names()[-1] == "specificity"
+        assert found.specificity == 0.5
+        assert metric_headings()["specificity"] == "spec."
+    finally:
+        del METRICS._found["specificity"]
+
+
+def test_an_unknown_metric_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no metric 'precison'"):
+        _ = score([0, 1], [0.1, 0.9]).precison

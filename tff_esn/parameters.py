@@ -10,12 +10,13 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import tomli
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tff_esn.errors import ConfigError
 from tff_esn.registry import expected
@@ -40,7 +41,25 @@ def split_names(given: Any) -> Any:
     return [name.strip() for name in re.split(r"[+,]", given)] if isinstance(given, str) else given
 
 
-class Parameters:
+#: Names: a list, or a text with `+` or `,` between them.
+Names = Annotated[tuple[str, ...], BeforeValidator(split_names)]
+
+
+class ParameterError(ConfigError, ValueError):
+    """A parameter that an object cannot be made with."""
+
+
+class _Checked(type):
+    """Makes one line of what is wrong with the arguments of a constructor."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except ValidationError as error:
+            raise ParameterError(_one_line(cls, error, cls.__name__)) from None
+
+
+class Parameters(metaclass=_Checked):
     """Base of dataclasses of parameters, with scikit-learn's `get_params` and `set_params`."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -72,7 +91,13 @@ class Parameters:
             else:
                 own[head] = value
         for name, nested_changes in inside.items():
-            own[name] = own.get(name, getattr(self, name)).replaced(nested_changes)
+            value = own.get(name, getattr(self, name))
+            if not isinstance(value, Parameters):
+                raise ConfigError(
+                    f"{type(self).__name__} has {name} = {value!r}, without parameters; expected {name} itself, "
+                    f"not {name}.{next(iter(nested_changes))}"
+                )
+            own[name] = value.replaced(nested_changes)
         return replace(self, **own)  # type: ignore[type-var]
 
     def __sklearn_clone__(self: _P) -> _P:
@@ -112,26 +137,44 @@ def from_mapping(kind: type[_T], values: Mapping[str, Any], source: str) -> _T:
     try:
         return TypeAdapter(kind).validate_python(dict(values))
     except ValidationError as error:
-        first = error.errors()[0]
-        # Of a setting with several types, the names of the types are not part of its own.
-        keys = [
-            str(part) for part in first["loc"] if not str(part).startswith(("constrained-", "function-", "ClientSplit"))
-        ]
-        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            raise ConfigError(f"{source}: no setting {'.'.join(keys)!r}; {_nearest(kind, keys)}") from None
-        hint = ""
-        if first["type"] == "literal_error" and isinstance(first["input"], str):
-            known = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
-            hint = f" ({expected(first['input'], known)})" if known else ""
-        raise ConfigError(f"{source}: {'.'.join(keys)} = {first['input']!r}: {first['msg']}{hint}") from None
+        raise ConfigError(_one_line(kind, error, source)) from None
 
 
-def _nearest(kind: Any, keys: list[str]) -> str:
-    for key in keys[:-1]:
-        kind = next((field.type for field in fields(kind) if field.name == key), None) if is_dataclass(kind) else None
-    return (
-        expected(keys[-1], help_of(kind)) if is_dataclass(kind) and isinstance(kind, type) else "expected a known one"
-    )
+#: A key of a table or a place in a list. Of a setting with several types pydantic names the type, too, as
+#: `ClientSplit` or `constrained-int`.
+_KEY = re.compile(r"(?!(str|int|float|bool)$)[a-z_][a-z0-9_]*|\d+")
+
+
+def _one_line(kind: Any, error: ValidationError, source: str) -> str:
+    """The first thing that is wrong, with the nearest name where there is one."""
+    errors = error.errors()
+    # Of several types that a setting may have, the one that fits best.
+    about_it = [own for own in errors if own["loc"][:1] == errors[0]["loc"][:1]]
+    first = max(about_it, key=lambda own: len(_keys(own["loc"])))
+    keys, names = _keys(first["loc"]), list(help_of(kind))
+    if keys[0].isdigit() and int(keys[0]) < len(names):  # a positional argument
+        keys[0] = names[int(keys[0])]
+    if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        for key in keys[:-1]:
+            kind = _dataclass_of(kind, key)
+        known = expected(keys[-1], help_of(kind)) if is_dataclass(kind) else "expected a known one"
+        return f"{source}: no setting {'.'.join(keys)!r}; {known}"
+    near = []
+    if first["type"] == "literal_error":
+        near = get_close_matches(str(first["input"]), re.findall(r"'([^']+)'", first["ctx"]["expected"]), 1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{source}: {'.'.join(keys)} = {first['input']!r}: {first['msg']}{hint}"
+
+
+def _keys(location: tuple[int | str, ...]) -> list[str]:
+    return [str(part) for part in location if _KEY.fullmatch(str(part))]
+
+
+def _dataclass_of(kind: Any, key: str) -> Any:
+    """The dataclass that a field holds, maybe among other types; None for none."""
+    field = getattr(kind, "__pydantic_fields__", {}).get(key)
+    kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+    return next((one for one in kinds if is_dataclass(one)), None)
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,11 @@ class Registry(Generic[T]):
         self._found[name] = entry
         return entry
 
+    def register_instance(self, kind: type) -> type:
+        """Enters an object of a class that takes no parameters; to be used as a decorator of the class."""
+        self.register(kind())
+        return kind
+
     def __getitem__(self, name: str) -> T:
         """The object of a name; an unknown one is an error that suggests the nearest."""
         if name not in self._found:
@@ -101,7 +106,7 @@ def expected(name: str, known: Iterable[str]) -> str:
     "did you mean 'fedavg'? Expected one of fedavg, fedcurv"
     """
     names = sorted(known)
-    near = get_close_matches(name, names, 1)
+    near = get_close_matches(str(name), names, 1)
     hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
     return f"{hint} one of {', '.join(names)}"
 

@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tff_esn.console import size_text
-from tff_esn.metrics import METRICS, Scores, spread
+from tff_esn.metrics import METRICS, Scores, metric_names, spread
 
 _strict = ConfigDict(extra="forbid")
 #: The line of a row that a document prints; the others are presets.
@@ -31,16 +31,6 @@ PLAIN = ""
 _ORDER = (PRINTED, "thesis", "corrected")
 #: A printed number is within the spread if it is at most so many standard deviations from our mean.
 DEVIATIONS = 2.0
-HEADINGS = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "bal. acc.",
-    "auroc": "AUROC",
-    "average_precision": "avg. prec.",
-    "mcc": "MCC",
-    "f1_stress": "F1 stress",
-}
-#: Micro-averaged F1 is the accuracy.
-SHOWN_METRICS = tuple(metric for metric in METRICS if metric in HEADINGS)
 Agreement = Literal["same", "within", "above", "below", "other", "unknown"]
 #: How a number of ours compares with the printed one, as a sign and in words.
 SIGNS: dict[Agreement, str] = {"same": "=", "within": "≈", "above": "▲", "below": "▼", "other": "≠", "unknown": ""}
@@ -215,9 +205,9 @@ def score_table(
     """
     found = [own for presets in scores.values() for parts in presets.values() for own in parts.items()]
     more_classes = any(len(one.confusion) > 2 for _, own in found for one in own)
-    headings = {**HEADINGS, "f1_stress": "F1 macro"} if more_classes else HEADINGS
+    headings = metric_headings(more_classes)
     parts = list(dict.fromkeys(part for part, _ in found))
-    columns = [Column(f"{part}.{metric}", headings[metric], part) for part in parts for metric in SHOWN_METRICS]
+    columns = [Column(f"{part}.{metric}", heading, part) for part in parts for metric, heading in headings.items()]
     rows = []
     for model, presets in scores.items():
         known = printed.get(model, {})
@@ -230,10 +220,20 @@ def score_table(
     return Table(name, title, "model", columns, rows)
 
 
+def metric_headings(more_classes: bool = False) -> dict[str, str]:
+    """By metric, its heading, of those that tables show; micro-averaged F1, which is the accuracy, is not."""
+    found = {name: METRICS[name] for name in metric_names()}
+    return {
+        name: (metric.heading_of_many if more_classes else None) or metric.heading
+        for name, metric in found.items()
+        if metric.heading is not None
+    }
+
+
 def score_numbers(scores: Sequence[Scores]) -> dict[str, Number]:
     """Scores of a model over seeds, by metric."""
     single = sum(one.single_class is not None for one in scores)
-    return {metric: Number.of([getattr(one, metric) for one in scores], single) for metric in SHOWN_METRICS}
+    return {metric: Number.of([getattr(one, metric) for one in scores], single) for metric in metric_headings()}
 
 
 def agreement(ours: Number, printed: Number, digits: int) -> Agreement:

@@ -19,7 +19,7 @@ from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.deployment.keras_model import keras_model
 from tff_esn.errors import ConfigError, DataError
 from tff_esn.features.study import DataSettings, Study
-from tff_esn.metrics import METRICS, Scores, score
+from tff_esn.metrics import Scores, metric_names, score
 from tff_esn.readout.model import TrainedESN
 from tff_esn.readout.readout import Readout, initial_readout
 from tff_esn.readout.training import fit_readout
@@ -45,7 +45,7 @@ class HyperModel(keras_tuner.HyperModel):
     """
 
     #: The scores of a trial, and the one that a search maximises unless told otherwise.
-    metrics: ClassVar[tuple[str, ...]] = METRICS
+    metrics: ClassVar[tuple[str, ...]] = metric_names()
     objective: ClassVar[str] = "f1_micro"
 
     def __init__(self, study: Study, space: SearchSpace, base: Mapping[str, Any]) -> None:
@@ -55,7 +55,7 @@ class HyperModel(keras_tuner.HyperModel):
         # A wrong setting is found before hours of work, not after.
         for settings in space.data_settings(base):
             if not study.partition(settings).validation:
-                split = repr(settings.split) if isinstance(settings.split, str) else "the split"
+                split = f"split {settings.split!r}" if isinstance(settings.split, str) else "the split"
                 raise ConfigError(f"{split} has no validation subjects; expected some, to compare trials on")
 
     def configuration(self, hp: keras_tuner.HyperParameters) -> Configuration:
@@ -77,7 +77,8 @@ class HyperModel(keras_tuner.HyperModel):
     def fit(self, hp: keras_tuner.HyperParameters, model: Any, *args: Any, **options: Any) -> dict[str, float]:
         """Trains the readout and returns the validation scores."""
         layer = model.get_layer("readout")
-        start = Readout(*layer.get_weights(), layer.activation.__name__)
+        kernel, bias = layer.get_weights()
+        start = Readout(kernel, bias, layer.activation.__name__)
         readout, scores = self._train(self.configuration(hp), start, options)
         layer.set_weights([readout.kernel, readout.bias])
         # KerasTuner saves a trial's model when its callbacks hear of an epoch.
@@ -182,7 +183,7 @@ def _accuracy(data: FederatedDataset, subject: str, weights: ReservoirWeights, r
 
 
 def _values(scores: Scores) -> dict[str, float]:
-    return {metric: float(getattr(scores, metric)) for metric in METRICS}
+    return {metric: float(value) for metric, value in scores.values.items()}
 
 
 def _parts(values: Any) -> tuple[Any, ...]:

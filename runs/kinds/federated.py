@@ -22,8 +22,9 @@ from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
 from tff_esn.features.study import DataSettings, Study
 from tff_esn.federated.algorithm import GradientAlgorithm
-from tff_esn.metrics import METRICS, Scores, majority, scores_from
+from tff_esn.metrics import Scores, majority, metric_names, scores_from
 from tff_esn.parameters import STRICT, PositiveInt, from_mapping, merged, nested
+from tff_esn.registry import expected
 from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.presets import algorithm_of
 from tff_esn.runs.result import ResultFigure
@@ -132,6 +133,16 @@ class SweepConfig:
     pivots: list[SweepPivot] = field(default_factory=list)
     figures: list[SweepFigure] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Checks, before hours of work, that what is shown is told apart by settings of the grid."""
+        everything: list[Any] = [*self.tables, *self.pivots, *self.figures]
+        for shown in everything:
+            for part in ("rows", "columns", "lines", "each"):
+                given = getattr(shown, part, [])
+                for name in [given] if isinstance(given, str) else given:
+                    if name not in self.grid:
+                        raise ConfigError(f"{shown.name}: {part} {name!r} not in the grid; {expected(name, self.grid)}")
+
 
 @plain_dataclass(frozen=True)
 class Cell:
@@ -174,7 +185,7 @@ class CellResult:
 
     Attributes:
         rounds: The rounds that were evaluated; 0 is before the first.
-        curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `METRICS`.
+        curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `metric_names()`.
         scores: Of the last round, by part.
         single_class: `(rounds, parts)`: whether every answer was the same.
         judged: `(all rounds, 4)`: clients drawn, fakes among them, clients rejected, fakes among these.
@@ -190,7 +201,7 @@ class CellResult:
 
     def curve(self, part: str, metric: str) -> NDArray[np.float64]:
         """A metric on a part, round by round."""
-        return self.curves[:, PARTS.index(part), METRICS.index(metric)]
+        return self.curves[:, PARTS.index(part), metric_names().index(metric)]
 
 
 def detection(results: Sequence[CellResult]) -> dict[str, float]:
@@ -209,10 +220,10 @@ def cell_of(settings: Mapping[str, Any], source: str, seed: int = 0) -> Cell:
     """A cell of nested settings: `algorithm`, `preset`, `data`, and the algorithm's parameters."""
     given = merged(DATA, settings)
     preset, name, data = given.pop("preset", "thesis"), given.pop("algorithm", "fedavg"), given.pop("data")
-    algorithm = algorithm_of(name, preset, given, source)
-    if not isinstance(algorithm, GradientAlgorithm):
-        known = [name for name, kind in ALGORITHMS.items().items() if kind.family == GradientAlgorithm.family]
+    if not issubclass(ALGORITHMS[name], GradientAlgorithm):
+        known = [name for name, kind in ALGORITHMS.items().items() if issubclass(kind, GradientAlgorithm)]
         raise ConfigError(f"{source}: algorithm = {name!r}; expected one of {', '.join(known)}")
+    algorithm: Any = algorithm_of(name, preset, given, source)
     algorithm.chosen_engine  # noqa: B018 - an engine that the algorithm does not have is refused here.
     return Cell(from_mapping(DataSettings, data, source), algorithm.with_seed(seed), preset)
 
@@ -247,7 +258,7 @@ def _key(cell: Cell, content: str) -> str:
     algorithm, attack = cell.algorithm, cell.algorithm.attack
     if attack is not None and attack.share == 0 and not attack.clients:
         algorithm = replace(algorithm, attack=None)
-    return fingerprint([VERSION, cell.data, algorithm, content, versions])
+    return fingerprint([VERSION, cell.data, algorithm, content, metric_names(), versions])
 
 
 def restored(arrays: Arrays) -> CellResult:
@@ -288,7 +299,7 @@ def run_cell(experiment: FederatedExperiment, cell: Cell) -> CellResult:
     table: list[list[Any]] = [[(record.scores or {})[part] for part in PARTS] for record in evaluated]
     return CellResult(
         np.array([record.number for record in evaluated]),
-        np.array([[[getattr(one, metric) for metric in METRICS] for one in row] for row in table]),
+        np.array([[[one.values[metric] for metric in metric_names()] for one in row] for row in table]),
         dict(zip(PARTS, table[-1])),
         np.array([[one.single_class is not None for one in row] for row in table]),
         np.array([_judged(record.report) for record in records if record.report is not None]).reshape(-1, 4),
@@ -338,7 +349,7 @@ class SweepRun(RunKind):
     def _majority_tasks(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
         for preset, data in {cell.preset: cell.data for cell in self.cells}.items():
-            key = fingerprint(["majority", data, self.study.key(data)])
+            key = fingerprint([VERSION, "majority", data, self.study.key(data), metric_names()])
             work = partial(_majority, self.study, data)
             tasks[preset] = Task(f"majority class, {preset}", "majority", key, work)
         return tasks

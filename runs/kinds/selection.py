@@ -22,7 +22,7 @@ from tff_esn.store.cache import Cache
 from tff_esn.store.json_values import fingerprint
 from tff_esn.store.tasks import Arrays, Task, packed, unpacked
 from tff_esn.tables import PRINTED, Column, Number, Row, Table
-from tff_esn.tuning.space import SearchSpace, as_text, load_space, setting_label
+from tff_esn.tuning.space import SearchSpace, load_space, setting_label
 from tff_esn.versions import version_of
 
 #: Part of every key: raise it when a result changes.
@@ -198,5 +198,6 @@ def _cell(trial: Mapping[str, Any], setting: str) -> Number:
 
 
 def _text(value: Any) -> str:
+    names = value.split("+") if isinstance(value, str) else value
     # The documents' orders of features differ from ours.
-    return "+".join(sorted(as_text(value).split("+"))) if isinstance(value, (str, list)) else f"{value:g}"
+    return "+".join(sorted(names)) if isinstance(names, list) else f"{names:g}"

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from tff_esn.cli.inspect import inspect
 from tff_esn.cli.options import Command, Group
-from tff_esn.config import ReservoirConfig
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.reservoir.esn import ESN
 
 app = typer.Typer(cls=Group)
 app.callback()(lambda: None)
@@ -34,8 +34,8 @@ def test_every_setting_of_a_reservoir_is_an_option_with_the_same_default() -> No
     from inspect import signature
 
     parameters = signature(inspect).parameters
-    for name in get_type_hints(ReservoirConfig):
-        assert str(parameters[name].default) == str(getattr(ReservoirConfig, name)), name
+    for name in get_type_hints(ESN).keys() - {"seed"}:
+        assert str(parameters[name].default) == str(getattr(ESN, name)), name
 
 
 def test_a_reservoir_on_white_noise() -> None:
@@ -73,19 +73,21 @@ def test_weights_of_addons() -> None:
 
 
 def test_a_reservoir_on_the_features_of_a_subject(generated: Path, tmp_path: Path) -> None:
-    options = ("--preset", "corrected", "--cache", tmp_path, "--units", 20)
+    options = ("--features", "corrected", "--cache", tmp_path, "--units", 20)
     text = run(generated, *options)
     assert "on S2 (pEDA, tEDA, HR, HRV)" in text
     text = run(generated, *options, "--subject", "S3", "--feature", "HR", "--feature", "pEDA")
     assert "on S3 (HR, pEDA)" in text
     # Only the two that were looked at are prepared.
-    assert len(list(tmp_path.glob("features/*.npz"))) == 2
+    assert len(list(tmp_path.glob("corrected/*.npz"))) == 2
     with pytest.raises(ConfigError, match="no feature XY; expected some of pEDA, tEDA, HR, HRV"):
         run(generated, *options, "--feature", "XY")
     with pytest.raises(DataError, match="no subject S99"):
         run(generated, *options, "--subject", "S99")
     with pytest.raises(ConfigError, match="--inputs 3 with a study"):
         run(generated, *options, "--inputs", 3)
+    text = run(generated, "--features", "channels", "--device", "wrist", "--rate", 4, "--cache", tmp_path, "--units", 9)
+    assert "on S2 (ACCx, ACCy, ACCz, BVP, EDA, TEMP)" in text
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])

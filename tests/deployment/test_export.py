@@ -55,7 +55,7 @@ def with_gain(model: TrainedESN) -> TrainedESN:
 
 
 def large_weights() -> TrainedESN:
-    """As by ridge regression with next to no regularisation; some of so many outputs are differences of large numbers."""
+    """As by ridge regression with hardly any regularisation; some of so many outputs are differences of large ones."""
     card = replace(random_card(), classes=tuple(map(str, range(300))))
     model = random_model(outputs=300, linear=True, card=card)
     return replace(model, readout=replace(model.readout, kernel=model.readout.kernel * 2.0**20))

@@ -34,7 +34,7 @@ from tff_esn.federated.training.client_states import clients_per_round, drawn_cl
 from tff_esn.federated.training.experiment import FederatedExperiment
 from tff_esn.federated.training.federation import Federation, RoundReport
 from tff_esn.federated.training.rounds import Evaluator
-from tff_esn.metrics import METRICS, score
+from tff_esn.metrics import metric_names, score
 from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.states import carried_states, last_states
@@ -202,7 +202,7 @@ def test_every_round_is_released_and_every_second_and_the_last_are_scored(experi
     for record in records:
         values = released[record.number]
         assert values.keys() == record.values().keys()
-        scored = {f"{part}/{metric}" for part in ("train", "validation", "test") for metric in METRICS}
+        scored = {f"{part}/{metric}" for part in ("train", "validation", "test") for metric in metric_names()}
         assert (scored <= values.keys()) == (record.scores is not None)
         assert ("round/loss" in values) == bool(record.number)
         if record.number:

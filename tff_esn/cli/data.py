@@ -93,7 +93,7 @@ def prepare(
     from tff_esn.console import output
     from tff_esn.tables import text_table, to_terminal
 
-    preparation = _prepared(context, folder, features, labels, subject, skip_bad, jobs, hrv_window, device, rate)
+    preparation = prepared(context, folder, features, labels, subject, skip_bad, jobs, hrv_window, device, rate)
     rows = []
     for name in preparation.subjects:
         table = preparation.recipe.table(preparation.load(name))
@@ -103,7 +103,7 @@ def prepare(
     output.print(to_terminal(text_table(title, ["Subject", "Steps", "Columns", ""], rows, numeric=["Steps"])))
 
 
-def _prepared(
+def prepared(
     context: typer.Context,
     folder: Path,
     features: Optional[str],
@@ -169,7 +169,7 @@ def stats(
     from tff_esn.runs.kinds.statistics import statistics_table
     from tff_esn.runs.reported import printed_statistics
 
-    preparation = _prepared(context, folder, features, labels, None, skip_bad, jobs, hrv_window)
+    preparation = prepared(context, folder, features, labels, None, skip_bad, jobs, hrv_window)
     everyone = (*preparation.subjects, *preparation.errors)
     name = split or ("thesis" if set(SPLITS["thesis"].subjects) == set(everyone) else "all")
     chosen = named_split(name, everyone).without(tuple(preparation.errors))

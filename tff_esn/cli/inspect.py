@@ -137,16 +137,16 @@ def _features(
     labels: Optional[Path],
     subject: Optional[str],
     names: Optional[list[str]],
-    **options: Union[str, float, None],
+    *options: Any,
 ) -> "FeatureTable":
     """A subject's standardised features, those asked for."""
     from dataclasses import replace
 
-    from tff_esn.datasets.study import open_study
+    from tff_esn.datasets.study import chosen_subjects, open_study
     from tff_esn.errors import ConfigError
 
-    name = subject or open_study(folder, labels).subjects[0]
-    preparation = prepared(context, folder, features, labels, [name], False, 1, **options)
+    name = chosen_subjects(open_study(folder, labels), subject and [subject])[0]
+    preparation = prepared(context, folder, features, labels, [name], False, 1, *options)
     table = preparation.table(name)
     chosen = names or table.names
     unknown = [name for name in chosen if name not in table.names]

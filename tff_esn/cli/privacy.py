@@ -1,7 +1,6 @@
 """`tff-esn privacy`: what a message of statistics gives away, and what hiding it costs."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
@@ -50,6 +49,7 @@ def reconstruct(
     """
     from tff_esn.console import output
     from tff_esn.datasets.splits import ClientSplit
+    from tff_esn.datasets.study import chosen_subjects
     from tff_esn.errors import ConfigError
     from tff_esn.evaluation.leakage import leakage, leakage_table
     from tff_esn.features.preparation import prepare
@@ -62,7 +62,7 @@ def reconstruct(
     counts = [int(part) for part in steps.split(",")]
     esn = _esn(context, units, spectral_radius, leaking_rate, input_scaling)
     study = Study(folder, settings(context).cache, labels)
-    client = subject or study.subjects[0]
+    client = chosen_subjects(study.folder, subject and [subject])[0]
     chosen = _channels(study, device, rate, max(counts))
     recipe, cache = chosen.features, Cache(study.cache)
     preparation = prepare(study.folder, recipe, subjects=[client], cache=cache, jobs=jobs)

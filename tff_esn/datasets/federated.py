@@ -18,12 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from tff_esn.datasets.splits import ClientSplit, checked
 from tff_esn.datasets.tables import Task
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.registry import expected
 
 if TYPE_CHECKING:
     import tensorflow_federated as tff
 
-#: Label of a step or sequence that does not count.
-UNLABELLED = -1
+#: Label of a step or sequence that does not count, as a number and as NumPy makes a name of it beside names.
+_UNLABELLED = (-1, "-1")
+#: Parts of a partition.
+PARTS = ("train", "validation", "test", "design", "discriminator")
 Arrays = Union[NDArray, tuple[NDArray, ...]]
 
 
@@ -128,7 +131,7 @@ class FederatedDataset:
             raise ConfigError("no client; expected at least one")
         parsed = {str(client): _parsed(str(client), *pair) for client, pair in arrays.items()}
         found = {label for _, labels in parsed.values() for own in labels for label in np.unique(own).tolist()}
-        found -= {UNLABELLED}
+        found -= set(_UNLABELLED)
         if classes is None:
             occurring = sorted(found, key=lambda label: (isinstance(label, str), label))
             names, index = tuple(map(str, occurring)), {label: i for i, label in enumerate(occurring)}
@@ -138,18 +141,21 @@ class FederatedDataset:
             unknown = [label for label, place in index.items() if place not in range(len(names))]
             if unknown:
                 raise ConfigError(f"label {unknown[0]!r}; expected one of {', '.join(names)}, its number from 0, or -1")
-        if len(names) < 2:
-            raise ConfigError(f"classes {', '.join(names) or 'none'}; expected at least two")
-        widths = {client: values[0].shape[-1] if len(values) else 0 for client, (values, _) in parsed.items()}
-        width = next((own for own in widths.values() if own), 0)
-        for client, own in widths.items():
-            if own not in (0, width):
-                raise DataError(client, f"{own} feature values a step", f"{width}, as the others have")
+        if len(set(names)) < max(2, len(names)):
+            raise ConfigError(f"classes {', '.join(names) or 'none'}; expected at least two, with different names")
+        width = next((own.shape[-1] for values, _ in parsed.values() for own in values), 0)
+        for client, (values, _) in parsed.items():
+            for number, own in enumerate(values):
+                if own.shape[-1] != width:
+                    described = f"sequence {number} has {own.shape[-1]} feature values a step"
+                    raise DataError(client, described, f"{width}, as the others have")
         columns = tuple(features or (f"x{i}" for i in range(width)))
         if len(columns) != width:
             raise ConfigError(f"features {', '.join(columns)}; expected names for {width}")
+        per_step = any(label.ndim for _, labels in parsed.values() for label in labels)
         sequences = {
-            client: _labelled(values, labels, index, arrays[client]) for client, (values, labels) in parsed.items()
+            str(client): _labelled(values, *parsed[str(client)], index, per_step, width)
+            for client, (values, _) in arrays.items()
         }
         task = Task("labels", names, {i: i for i in range(len(names))})
         everyone = (
@@ -214,6 +220,8 @@ class FederatedDataset:
         return iter(self.sequences)
 
     def __getitem__(self, client: str) -> LabelledSequences:
+        if client not in self.sequences:
+            raise ConfigError(f"no client {client!r}; {expected(client, self.sequences)}")
         return self.sequences[client]
 
     def split(
@@ -229,6 +237,8 @@ class FederatedDataset:
         others = tuple(client for client in self.sequences if client not in (*test, *validation))
         parts = ClientSplit(others if train is None else tuple(train), tuple(validation), tuple(test))
         checked(parts, self.clients, "the split")
+        if not parts.train:
+            raise ConfigError("no client is left to train; expected at least one")
         named = (parts.train, parts.validation, parts.test) if validation else (parts.train, parts.test)
         return tuple(replace(self.of(clients), partition=ClientSplit(tuple(clients))) for clients in named)
 
@@ -238,15 +248,17 @@ class FederatedDataset:
 
     def of(self, clients: Sequence[str]) -> FederatedDataset:
         """Some of the clients; the partition stays whole."""
-        return replace(self, sequences={client: self.sequences[client] for client in clients})
+        return replace(self, sequences={client: self[client] for client in clients})
 
     def part(self, name: str) -> FederatedDataset:
         """The clients of a part of the partition: `train`, `validation`, `test`, `design` or `discriminator`."""
+        if name not in PARTS:
+            raise ConfigError(f"no part {name!r} of a data set; {expected(name, PARTS)}")
         return self.of(getattr(self.partition, name))
 
     def labels(self) -> NDArray[np.int64]:
         """The classes of all samples, client after client."""
-        return np.concatenate([own.sample_labels for own in self.sequences.values()])
+        return np.concatenate([np.empty(0, np.int64), *(own.sample_labels for own in self.sequences.values())])
 
     def __repr__(self) -> str:
         counts = np.bincount(self.labels(), minlength=len(self.classes))
@@ -256,44 +268,60 @@ class FederatedDataset:
 
 def _parsed(client: str, values: Any, labels: Any) -> tuple[list[NDArray], list[NDArray]]:
     """Sequences `(steps, features)`, and for each its label or those of its steps as an array."""
-    if isinstance(values, np.ndarray) or not isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple)):
+        sequences, per_sequence = [np.asarray(own) for own in values], list(labels)
+    else:
         array = np.asarray(values)
         if array.ndim not in (2, 3):
             raise DataError(client, f"values of shape {array.shape}", "(steps, features) or (n, steps, features)")
-        sequences = [array] if array.ndim == 2 else list(array)
-        per_sequence: list[Any] = [np.asarray(labels)] if array.ndim == 2 else list(np.asarray(labels))
-    else:
-        sequences, per_sequence = [np.asarray(own) for own in values], list(labels)
+        sequences, per_sequence = ([array], [labels]) if array.ndim == 2 else (list(array), list(labels))
     if len(per_sequence) != len(sequences):
         raise DataError(client, f"{len(per_sequence)} labels of {len(sequences)} sequences", "labels for each")
-    for number, (own, label) in enumerate(zip(sequences, per_sequence)):
-        if own.ndim != 2 or not len(own) or own.dtype.kind not in "biuf":
+    arrays = [_label_array(label) for label in per_sequence]
+    for number, (own, label) in enumerate(zip(sequences, arrays)):
+        if own.ndim != 2 or not own.size or own.dtype.kind not in "biuf":
             raise DataError(
                 client, f"sequence {number} is {own.dtype} {own.shape}", "numbers of shape (steps, features)"
             )
-        if np.ndim(label) and np.shape(label) != (len(own),):
-            raise DataError(client, f"labels of shape {np.shape(label)} for sequence {number}", f"one, or {len(own)}")
         if not np.isfinite(own).all():
             raise DataError(client, f"values of sequence {number} are not finite", "finite numbers")
-    return sequences, [np.asarray(label) for label in per_sequence]
+        if label.ndim and label.shape != (len(own),):
+            raise DataError(client, f"labels of shape {label.shape} for sequence {number}", f"one, or {len(own)}")
+        if label.dtype.kind not in "biufU" or (label.dtype.kind == "f" and not np.isfinite(label).all()):
+            raise DataError(client, f"labels {label.tolist()!r} of sequence {number}", "numbers or names")
+    return sequences, arrays
+
+
+def _label_array(label: Any) -> NDArray:
+    """A label or the labels of steps; TensorFlow has names as bytes."""
+    array = np.asarray(label)
+    of_bytes = array.dtype.kind in "SO" and all(isinstance(own, bytes) for own in array.reshape(-1).tolist())
+    return np.char.decode(array.astype(np.bytes_)) if of_bytes else array
 
 
 def _labelled(
-    values: Sequence[NDArray], labels: Sequence[NDArray], index: Mapping[Any, int], given: tuple[Any, Any]
+    given: Any,
+    values: Sequence[NDArray],
+    labels: Sequence[NDArray],
+    index: Mapping[Any, int],
+    per_step: bool,
+    width: int,
 ) -> LabelledSequences:
-    def numbered(label: NDArray) -> NDArray[np.int64]:
-        return np.array([index.get(own, UNLABELLED) for own in label.reshape(-1).tolist()], np.int64)
-
-    equal = len({len(own) for own in values}) == 1
+    """A client's sequences as one array if they are equally long, and its labels for each sequence or each step."""
     sequences: Arrays = tuple(values)
-    if equal:
-        sequences = given[0] if isinstance(given[0], np.ndarray) and given[0].ndim == 3 else np.stack(values)
-    if all(not label.ndim for label in labels):
-        return LabelledSequences(
-            sequences, np.concatenate([numbered(label) for label in labels]) if labels else np.empty(0, np.int64)
-        )
-    steps = tuple(np.broadcast_to(numbered(label), (len(own),)) for own, label in zip(values, labels))
-    return LabelledSequences(sequences, np.stack(steps) if equal else steps)
+    if isinstance(given, np.ndarray) and given.ndim == 3:
+        sequences = given  # which may be a view of overlapping windows
+    elif len({len(own) for own in values}) == 1:
+        sequences = np.stack(values)
+    elif not values:
+        sequences = np.empty((0, 1, width))
+    numbers = [np.array([index.get(own, -1) for own in label.reshape(-1).tolist()], np.int64) for label in labels]
+    if not per_step:
+        return LabelledSequences(sequences, np.concatenate([np.empty(0, np.int64), *numbers]))
+    steps = tuple(np.broadcast_to(number, (len(own),)) for own, number in zip(values, numbers))
+    if isinstance(sequences, tuple):
+        return LabelledSequences(sequences, steps)
+    return LabelledSequences(sequences, np.stack(steps) if steps else np.empty(sequences.shape[:2], np.int64))
 
 
 def balanced_weights(labels: ArrayLike, classes: int) -> tuple[float, ...]:

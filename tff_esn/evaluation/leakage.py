@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tff_esn.closed_form.central_ridge import CentralRidge
 from tff_esn.closed_form.messages import Message, full_message
 from tff_esn.closed_form.private_statistics import noisy, private_readout
+from tff_esn.closed_form.secure_incfed import securely_summed
+from tff_esn.closed_form.server import Statistics
 from tff_esn.closed_form.statistics import RidgeStatistics, client_statistics, confusions, dataset_statistics
 from tff_esn.console import progress
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
@@ -20,6 +22,7 @@ from tff_esn.evaluation.reconstruction import reconstruct, recovery_error
 from tff_esn.metrics import Spread, spread
 from tff_esn.privacy.accounting import PrivacyBudget, clip_norm, noise_deviation
 from tff_esn.privacy.secure_aggregation import secure_sum
+from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 from tff_esn.tables import Table, text_table
@@ -140,7 +143,7 @@ def private_accuracies(
             clipped = dataset_statistics(data.part("train"), weights, clip=clip)
             readouts = [
                 CentralRidge(esn, ridge).solve(clipped).readout,
-                *(private_readout(clipped, ridge, deviation, seed) for deviation in deviations),
+                *(_private_readout(clipped, ridge, deviation, seed) for deviation in deviations),
             ]
             tested = data.part("test").sequences.values()
             counts = np.sum([confusions(own, len(data.classes), weights, readouts) for own in tested], axis=0)
@@ -148,6 +151,13 @@ def private_accuracies(
             bar.advance()
     epsilons = [None, *(budget.epsilon for budget in budgets)]
     return [PrivateAccuracy(epsilon, spread(list(own))) for epsilon, own in zip(epsilons, zip(*accuracies))]
+
+
+def _private_readout(clipped: Statistics, ridge: float, deviation: float, seed: int) -> Readout:
+    """The readout of a secure sum to which each client adds its share of the noise."""
+    shares = {client: noisy(own, deviation, len(clipped), seed, client) for client, own in clipped.items()}
+    summed, _ = securely_summed(shares, noise=deviation)
+    return private_readout(summed, ridge, deviation)
 
 
 def budget_table(found: Sequence[PrivateAccuracy], delta: float, protected: str) -> Table:

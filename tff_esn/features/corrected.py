@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic.dataclasses import dataclass
 
-from tff_esn.features.extraction import ExtractionConfig
-from tff_esn.features.physiology import PhysiologicalFeatures
+from tff_esn.features.extraction import FEATURES, ExtractionConfig
+from tff_esn.features.physiology import FeatureColumns, PhysiologicalFeatures
 from tff_esn.features.recipe import FEATURE_RECIPES
 from tff_esn.parameters import STRICT
 
@@ -13,7 +13,12 @@ from tff_esn.parameters import STRICT
 @FEATURE_RECIPES.register
 @dataclass(frozen=True, repr=False, config=STRICT)
 class CorrectedFeatures(PhysiologicalFeatures):
-    """With errors fixed: true rates, plausible beats, windows in seconds, a z-score that stays inside the subject."""
+    """With errors fixed: true rates, plausible beats, windows in seconds, a z-score that stays inside the subject.
+
+    All four features by default: told the true rate, pEDA is the fast response alone and says little of stress.
+    """
+
+    columns: FeatureColumns = FEATURES
 
     name = "corrected"
     label = "chapter 5 with errors fixed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from tff_esn.errors import DataError
 from tff_esn.parameters import STRICT, PositiveFloat
 
 Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
-FEATURES: tuple[str, ...] = get_args(Feature)
+FEATURES: tuple[Any, ...] = get_args(Feature)
 #: Intervals between beats, in seconds, that a heart can have.
 PLAUSIBLE_INTERVAL = (0.3, 2.0)
 #: A plausible interval differs by at most this share from the median of so many intervals up to it.

@@ -22,6 +22,9 @@ from tff_esn.features.recipe import FeatureRecipe, RecordingInputs, table_arrays
 from tff_esn.features.windows import WindowConfig, normalized_windows
 from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt, split_names
 
+#: Names of features, or the same joined by `+` or `,`.
+FeatureColumns = Annotated[tuple[Feature, ...], BeforeValidator(split_names)]
+
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class PhysiologicalFeatures(FeatureRecipe):
@@ -35,7 +38,7 @@ class PhysiologicalFeatures(FeatureRecipe):
         steps: Length of a window; stride 1.
     """
 
-    columns: Annotated[tuple[Feature, ...], BeforeValidator(split_names)] = ("pEDA",)
+    columns: FeatureColumns = ("pEDA",)
     hrv_window: PositiveFloat = 25.0
     reading: Literal["window", "carried"] = "window"
     steps: PositiveInt = 20
@@ -134,9 +137,9 @@ def windowed_dataset(
             sequences[subject] = LabelledSequences(chosen.values, labels, static)
             continue
         series = chosen.values[:, -1] if windows.scope == "subject" else static
-        cuts = np.flatnonzero(np.isin(own.last_steps, table.breaks))
-        pieces = tuple(np.split(series, cuts[cuts > 0]))
-        sequences[subject] = LabelledSequences(pieces, tuple(np.split(labels, cuts[cuts > 0])), static)
+        stretches = np.searchsorted(table.breaks, own.last_steps, side="right")
+        cuts = np.flatnonzero(np.diff(stretches)) + 1
+        sequences[subject] = LabelledSequences(tuple(np.split(series, cuts)), tuple(np.split(labels, cuts)), static)
     return FederatedDataset(sequences, task, names, partition, recipe)
 
 

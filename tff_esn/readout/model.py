@@ -16,8 +16,7 @@ from tff_esn.errors import ConfigError
 from tff_esn.features.recipe import FeatureRecipeChoice
 from tff_esn.metrics import METRICS, Scores, per_subject, score
 from tff_esn.parameters import STRICT, PositiveInt
-from tff_esn.readout.readout import Readout
-from tff_esn.registry import expected
+from tff_esn.readout.readout import Readout, nearest_probabilities
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.json_values import jsonable
@@ -103,6 +102,8 @@ class TrainedESN:
 
     def decision_function(self, data: FederatedDataset) -> dict[str, NDArray]:
         """By client, the score of class 1 of each sample, or with more than two classes that of each class."""
+        if not data.sequences:
+            raise ConfigError("a data set without clients; expected at least one")
         if data.features != self.card.features:
             raise ConfigError(f"features {', '.join(data.features)}; expected {', '.join(self.card.features)}")
         return {client: self.scored(own.values) for client, own in sample_states(data, self.weights).items()}
@@ -121,8 +122,7 @@ class TrainedESN:
         if scores.ndim == 1:
             ones = np.clip(scores, 0.0, 1.0)
             return np.stack([1 - ones, ones], axis=1)
-        confined = np.clip(scores, 1e-9, 1.0)
-        return confined / confined.sum(axis=1, keepdims=True)
+        return scores if self.readout.activation == "softmax" else nearest_probabilities(scores)
 
     def predicted(self, scores: NDArray) -> NDArray[np.int64]:
         """The class of each score, as `predict`."""
@@ -133,8 +133,7 @@ class TrainedESN:
     def predict_proba(self, data: FederatedDataset) -> NDArray:
         """Probabilities `(samples, classes)` of all samples, client after client.
 
-        Those of a readout solved by ridge regression, which estimates them but is not confined to [0, 1], are cut off
-        there and divided by their sum.
+        Of a readout solved by ridge regression, whose outputs estimate them but need not be any, the nearest ones.
         """
         return self.probabilities(np.concatenate(list(self.decision_function(data).values())))
 
@@ -144,9 +143,7 @@ class TrainedESN:
 
     def score(self, data: FederatedDataset, metric: str = "accuracy") -> float:
         """A metric over all samples of a data set."""
-        if metric not in METRICS:
-            raise ConfigError(f"no metric {metric!r}; {expected(metric, METRICS)}")
-        return getattr(self.scores(data), metric)
+        return self.scores(data).values[METRICS[metric].name]
 
     def scores(self, data: FederatedDataset) -> Scores:
         """All metrics over all samples of a data set."""

@@ -28,7 +28,7 @@ class Samples:
 
 def sample_states(data: FederatedDataset, weights: ReservoirWeights) -> dict[str, Samples]:
     """By client, the state of each sample: that of a sequence's last step, or of each labelled step."""
-    if all(isinstance(own.values, tuple) and own.per_step for own in data.sequences.values()):
+    if all(isinstance(own.values, tuple) and own.per_step and len(own) for own in data.sequences.values()):
         # Recordings of all clients advance together, which makes a step one product of matrices.
         counts = [len(own) for own in data.sequences.values()]
         pieces = carried_states([piece for own in data.sequences.values() for piece in own.values], weights)

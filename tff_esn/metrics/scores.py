@@ -7,68 +7,46 @@ that always answers "not stressed" looks good. The other scores here do not rewa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from tff_esn.errors import ConfigError, DataError
+from tff_esn.metrics.metric import METRICS, Predictions, metric_names
 
-#: The scores of `Scores` that are numbers, in the order tables show them.
-METRICS = ("accuracy", "f1_micro", "balanced_accuracy", "auroc", "average_precision", "mcc", "f1_stress")
 #: Name of the pooled examples among the subjects.
 POOLED = "all"
-_CONFIDENCE = 0.95
 #: How far 32-bit probabilities of two classes may be from summing to 1.
 _ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How well answers fit labels.
+    """How well predictions fit labels.
 
-    Balanced accuracy, AUROC, average precision and MCC compare classes: they are NaN where the labels hold a
-    single class. With more than two classes the first three are the mean over the classes that the labels hold,
-    each against the rest. MCC is 0 where every answer is the same.
+    Each metric is an attribute too: `scores.accuracy`.
 
     Attributes:
-        examples: Number of examples.
-        accuracy: Share of right answers.
-        f1_micro: F1 over the counts of all classes together: the accuracy, since each example has one label.
-        f1_stress: F1 of class 1, NaN where neither a label nor an answer is 1. With more than two classes the mean
-            F1 of those that occur among labels or answers.
-        balanced_accuracy: Mean of the classes' recalls.
-        auroc: Area under the receiver operating characteristic; tied probabilities count half.
-        average_precision: Mean precision at the probabilities of the positive examples.
-        mcc: Matthews' correlation coefficient.
-        confusion: Number of examples by label (row) and answer (column).
-        single_class: The class, if every answer is the same.
+        examples: Number of samples.
+        values: By metric; those that compare classes are NaN where the labels hold a single class, and with more than
+            two classes the mean over the classes that the labels hold, each against the rest.
+        confusion: Number of samples by label (row) and prediction (column).
+        single_class: The class, if every prediction is the same.
     """
 
     examples: int
-    accuracy: float
-    f1_micro: float
-    f1_stress: float
-    balanced_accuracy: float
-    auroc: float
-    average_precision: float
-    mcc: float
+    values: Mapping[str, float]
     confusion: tuple[tuple[int, ...], ...]
     single_class: int | None
 
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean of several values, standard deviation (of the sample) and 95 % confidence interval (Student's t)."""
-
-    mean: float
-    std: float
-    low: float
-    high: float
-    n: int
+    def __getattr__(self, name: str) -> float:
+        try:
+            return self.__dict__["values"][name]
+        except KeyError:
+            raise AttributeError(f"no metric {name!r}") from None
 
 
 def score(labels: ArrayLike, probabilities: ArrayLike, threshold: float = 0.5) -> Scores:
@@ -149,26 +127,6 @@ def best_threshold(labels: ArrayLike, probabilities: ArrayLike, metric: str = "b
     return float(best[np.abs(best - 0.5).argmin()])
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """The spread of a few values: all NaN if one of them is; of one value only the mean is known."""
-    if not len(values):
-        raise DataError("values", "none", "at least one, for a mean")
-    numbers, n = np.asarray(values, float), len(values)
-    if not np.isfinite(numbers).all():
-        return Spread(math.nan, math.nan, math.nan, math.nan, n)
-    mean = float(numbers.mean())
-    if n == 1:
-        return Spread(mean, math.nan, math.nan, math.nan, n)
-    std = float(numbers.std(ddof=1))
-    margin = float(stdtrit(n - 1, (1 + _CONFIDENCE) / 2)) * std / math.sqrt(n)
-    return Spread(mean, std, mean - margin, mean + margin, n)
-
-
-def spread_of(scores: Sequence[Scores]) -> dict[str, Spread]:
-    """The spread of each score, over seeds for instance."""
-    return {metric: spread([getattr(one, metric) for one in scores]) for metric in METRICS}
-
-
 def _count(scores: NDArray) -> int:
     return 2 if scores.ndim == 1 else scores.shape[1]
 
@@ -180,68 +138,13 @@ def _score(truth: NDArray, scores: NDArray, threshold: float) -> Scores:
     answers = scores > threshold if scores.ndim == 1 else scores.argmax(axis=1)
     confusion = np.bincount(truth * classes + answers, minlength=classes**2).reshape(classes, classes)
     given = np.flatnonzero(confusion.sum(axis=0))
-    auroc, average_precision = _ranked(truth, scores)
-    accuracy = float(np.trace(confusion) / len(truth))
+    predictions = Predictions(truth, scores, confusion)
     return Scores(
         examples=len(truth),
-        accuracy=accuracy,
-        f1_micro=accuracy,
-        f1_stress=_f1(confusion),
-        balanced_accuracy=_balanced_accuracy(confusion),
-        auroc=auroc,
-        average_precision=average_precision,
-        mcc=_mcc(confusion),
+        values={name: METRICS[name](predictions) for name in metric_names()},
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         single_class=int(given[0]) if len(given) == 1 else None,
     )
-
-
-def _f1(confusion: NDArray) -> float:
-    right, size = np.diag(confusion), confusion.sum(axis=0) + confusion.sum(axis=1)
-    occurs = size > 0
-    if len(confusion) == 2:
-        return float(2 * right[1] / size[1]) if occurs[1] else math.nan
-    return float(np.mean(2 * right[occurs] / size[occurs]))
-
-
-def _balanced_accuracy(confusion: NDArray) -> float:
-    held = confusion.sum(axis=1)
-    if np.count_nonzero(held) < 2:
-        return math.nan
-    return float(np.mean(np.diag(confusion)[held > 0] / held[held > 0]))
-
-
-def _mcc(confusion: NDArray) -> float:
-    # Python's integers: with many examples the products are larger than NumPy's.
-    right, n = int(np.trace(confusion)), int(confusion.sum())
-    held, given = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
-    of_labels, of_answers = (n * n - sum(count * count for count in counts) for counts in (held, given))
-    if not of_labels:
-        return math.nan
-    if not of_answers:
-        return 0.0
-    return (right * n - sum(a * b for a, b in zip(held, given))) / math.sqrt(of_labels * of_answers)
-
-
-def _ranked(truth: NDArray, scores: NDArray) -> tuple[float, float]:
-    """AUROC and average precision; with more than two classes their means over those that are held."""
-    if truth.min() == truth.max():
-        return math.nan, math.nan
-    if scores.ndim == 1:
-        return _areas(scores[truth == 1], scores[truth == 0])
-    each = [_areas(scores[truth == held, held], scores[truth != held, held]) for held in np.unique(truth)]
-    auroc, average_precision = np.mean(each, axis=0).tolist()
-    return auroc, average_precision
-
-
-def _areas(ones: NDArray, zeros: NDArray) -> tuple[float, float]:
-    # Sorting the two classes apart takes half the time of ordering them together (sorting values is faster than
-    # sorting places), and what is tied is counted, not grouped.
-    ones, zeros = np.sort(ones), np.sort(zeros)
-    below, not_above = np.searchsorted(zeros, ones, "left"), np.searchsorted(zeros, ones, "right")
-    auroc = (below.sum() + not_above.sum()) / (2 * len(ones) * len(zeros))
-    true, false = len(ones) - np.searchsorted(ones, ones, "left"), len(zeros) - below
-    return float(auroc), float(np.mean(true / (true + false)))
 
 
 def _cuts(scores: NDArray) -> NDArray:
@@ -319,8 +222,6 @@ def _classes(labels: ArrayLike, classes: int, source: str) -> NDArray[np.intp]:
 
 def scores_from(values: Mapping[str, Any]) -> Scores:
     """Scores from their JSON."""
-    numbers: dict[str, Any] = {
-        name: math.nan if value is None and name != "single_class" else value for name, value in values.items()
-    }
-    numbers["confusion"] = tuple(map(tuple, values["confusion"]))
-    return Scores(**numbers)
+    numbers = {name: math.nan if value is None else value for name, value in values["values"].items()}
+    confusion = tuple(map(tuple, values["confusion"]))
+    return Scores(values["examples"], numbers, confusion, values["single_class"])
