@@ -106,7 +106,8 @@ class RoundRecord:
     def note(self) -> str:
         """The scores in a few words, for a progress bar."""
         parts = self.scores or {}
-        return ", ".join(f"{part} {scores.balanced_accuracy:.3f}" for part, scores in parts.items())
+        told = ", ".join(f"{part} {scores.balanced_accuracy:.2f}" for part, scores in parts.items())
+        return f"balanced accuracy: {told}" if told else ""
 
 
 @dataclass(frozen=True)
