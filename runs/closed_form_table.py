@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import AdaptedReservoir, ClosedForm
+from tff_esn.closed_form.fedip import FedIP
 from tff_esn.closed_form.server import FederatedReadout
 from tff_esn.closed_form.statistics import confusions
 from tff_esn.datasets.federated import FederatedDataset
@@ -45,7 +47,7 @@ class ClosedFormConfig:
         printed: Where in `reported.json` the printed numbers are, such as `thesis.table_b_3`; None for nowhere.
         percent: Its rows: shares of the training clients.
         repetitions: Reservoirs, each with a seed of its own.
-        scored: Whose accuracy the table shows.
+        scored: Whose accuracy the table shows; `train` for a split without test subjects.
         train_scores: Whether the training clients are scored too.
         precision: Of states and products of all methods; sums and solutions are in float64.
         presets: Those that are shown beside each other.
@@ -58,7 +60,7 @@ class ClosedFormConfig:
     printed: Optional[str] = None
     percent: tuple[Literal[25, 50, 75, 100], ...] = (25, 50, 75, 100)
     repetitions: PositiveInt = 3
-    scored: Literal["validation", "test"] = "test"
+    scored: Literal["train", "validation", "test"] = "test"
     train_scores: bool = False
     precision: Literal["float32", "float64"] = "float32"
     presets: tuple[PresetName, ...] = ("thesis", "corrected")
@@ -142,8 +144,8 @@ class ClosedFormResults:
     def best_tau(self, method: str, percent: int) -> float | None:
         """The candidate with the highest mean validation accuracy (pFedRR paper, section 3)."""
         candidates = sorted({one.tau for one in self.of(method, percent) if one.tau is not None})
-        if not candidates:
-            return None
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
         return max(
             candidates, key=lambda tau: np.mean([one.accuracy("validation") for one in self.of(method, percent, tau)])
         )
@@ -179,12 +181,11 @@ def variants_of(config: ClosedFormConfig, preset: str, seed: int) -> list[Varian
     for method in config.methods:
         given = merged({"precision": config.precision}, method)
         name, algorithm = str(given.pop("name")), given.pop("algorithm", "incfed")
-        candidates = given.pop("candidates", {})
+        candidates, source = given.pop("candidates", {}), f"{config.title}, {name}"
+        if not issubclass(ALGORITHMS[algorithm], ClosedForm):
+            raise ConfigError(f"{source}: algorithm = {algorithm!r}; expected one in closed form")
         for values in product(*candidates.values()):
-            chosen = dict(zip(candidates, values))
-            made = algorithm_of(algorithm, preset, {**given, **chosen}, f"{config.title}, {name}")
-            if not isinstance(made, ClosedForm):
-                raise ConfigError(f"{config.title}, {name}: algorithm = {algorithm!r}; expected one in closed form")
+            made: Any = algorithm_of(algorithm, preset, {**given, **dict(zip(candidates, values))}, source)
             found.append(Variant(name, preset, made.with_seed(seed)))
     return found
 
@@ -200,9 +201,12 @@ def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
 
 
 def _sharing(variant: Variant) -> tuple[Any, ...]:
+    """What decides on a reservoir and its statistics; the whole of an algorithm that makes them in a way of its own."""
     algorithm = variant.algorithm
-    own = (algorithm.bias, algorithm.class_weight, algorithm.precision, getattr(algorithm, "plasticity", None))
-    return (algorithm.esn, *own)
+    makers = ("drawn", "adapted", "statistics")
+    usual = all(getattr(type(algorithm), name) is getattr(ClosedForm, name) for name in makers)
+    own = algorithm.plasticity if type(algorithm) is FedIP else None if usual else algorithm
+    return algorithm.esn, algorithm.bias, algorithm.class_weight, algorithm.precision, own
 
 
 @lru_cache(maxsize=1)
@@ -217,25 +221,28 @@ def share_of(data: FederatedDataset, settings: DataSettings, percent: int) -> Cl
 
 
 def check_dataset(data: FederatedDataset, config: ClosedFormConfig) -> None:
-    """Refuses a table for which some part of the split has no sequence."""
+    """Refuses a table for which a part of the split that it needs has no sequence."""
+    chosen = any(len(values) > 1 for method in config.methods for values in method.get("candidates", {}).values())
+    needed = {"train", config.scored, *(["validation"] if chosen else [])}
     for percent in config.percent:
         split = share_of(data, config.settings, percent)
         for part in ("train", *SCORED):
-            if not sum(len(data.sequences[name]) for name in getattr(split, part)):
+            names = getattr(split, part)
+            if (names or part in needed) and not sum(len(data.sequences[name]) for name in names):
                 raise ConfigError(f"no sequence among the {part} clients at {percent} %; expected some")
 
 
 def majorities(data: FederatedDataset, config: ClosedFormConfig) -> dict[int, float]:
-    """By share, the test accuracy of always predicting the training clients' most frequent class."""
+    """By share, the accuracy of always predicting the training clients' most frequent class, on the test clients."""
     found: dict[int, float] = {}
     for percent in config.percent:
         split = share_of(data, config.settings, percent)
         # Of sequences, not of steps: they are equally long.
-        labels = {
-            part: np.concatenate([_sequence_labels(data, name) for name in getattr(split, part)])
-            for part in ("train", "test")
-        }
-        found[percent] = float((labels["test"] == np.bincount(labels["train"]).argmax()).mean())
+        train, scored = (
+            np.concatenate([_sequence_labels(data, name) for name in names])
+            for names in (split.train, split.test or split.train)
+        )
+        found[percent] = float((scored == np.bincount(train).argmax()).mean())
     return found
 
 
@@ -306,14 +313,16 @@ class _Part:
         """By share and part, the confusions of all cells: every subject runs through the reservoir once."""
         readouts = [cell.solved.readout for cell in cells]
         splits = {percent: self._split(percent) for percent in sorted({cell.percent for cell in cells})}
-        parts = ("train", *SCORED) if self.config.train_scores else SCORED
+        parts = ("train", *SCORED) if self.config.train_scores or self.config.scored == "train" else SCORED
         wanted = {name for split in splits.values() for part in parts for name in getattr(split, part)}
         classes = len(self.data.classes)
         own = {
             name: confusions(self.data.sequences[name], classes, adapted.weights, readouts) for name in sorted(wanted)
         }
         return {
-            percent: {part: np.sum([own[name] for name in getattr(split, part)], axis=0) for part in parts}
+            percent: {
+                part: np.sum([own[name] for name in names], axis=0) for part in parts if (names := getattr(split, part))
+            }
             for percent, split in splits.items()
         }
 

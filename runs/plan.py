@@ -124,7 +124,9 @@ def _result(plan: Plan, results: Mapping[str, Arrays]) -> RunResult:
         round(sum(elapsed(results[task.key]) for task in plan.tasks), 1),
         {name: version for name, version in stack_versions().items() if name != "platform"},
     )
-    return RunResult(plan.run.name, plan.run.settings["title"], plan.run.about, provenance, tables, figures)
+    return RunResult(
+        plan.run.name, plan.run.settings.get("title", plan.run.name), plan.run.about, provenance, tables, figures
+    )
 
 
 _STUDIES = {"wesad": "WESAD's recordings", "hhar": "HHAR's recordings"}

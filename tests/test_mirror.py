@@ -10,10 +10,8 @@ PACKAGE = TESTS.parent / "tff_esn"
 ELSEWHERE = {
     "central/test_assess.py": "central/report features/inputs",
     "cli/test_command_line.py": """cli/data cli/demo cli/discriminate cli/main cli/options cli/steps datasets/inventory
-        runs/feature_statistics runs/kinds/central runs/kinds/discriminator runs/kinds/selection runs/kinds/statistics
-        runs/statistics_table""",
+        runs/feature_statistics""",
     "cli/test_training.py": "cli/central cli/tune tuning/report",
-    "closed_form/test_experiments.py": "closed_form/engine closed_form/report privacy/leakage",
     "closed_form/test_messages.py": "closed_form/incfed closed_form/partial closed_form/pfedrr closed_form/selection",
     "closed_form/test_statistics.py": "closed_form/solver reservoir/moments",
     "datasets/test_study.py": "datasets/recording",
@@ -23,15 +21,15 @@ ELSEWHERE = {
     "features/test_windows.py": "datasets/tables",
     "federated/test_process.py": "federated/builtin federated/fedavg federated/federation federated/local",
     "federated/test_rounds.py": "federated/clients federated/study",
-    "federated/test_sweep.py": "features/source federated/report store/tasks",
     "privacy/test_accounting.py": "privacy/reconstruction",
     "readout/test_training.py": "readout/readout",
     "reservoir/test_plasticity.py": "closed_form/fedip",
     "runs/errata/test_errata.py": """cli/errata runs/errata/catalogue runs/errata/closed_forms runs/errata/features
         runs/errata/gradients runs/errata/page runs/errata/scores""",
-    "runs/test_report.py": """cli/reproduce runs/kinds/closed_form runs/report/charts runs/report/exports
-        runs/report/page runs/report/summary""",
-    "runs/test_results.py": "runs/kinds/federated runs/named runs/plan runs/report/docs runs/result",
+    "runs/kinds/test_federated.py": "store/tasks",
+    "runs/test_kind.py": "runs/plan",
+    "runs/test_report.py": "cli/reproduce runs/report/charts runs/report/page runs/report/summary",
+    "runs/test_result.py": "runs/report/docs",
     "runtime/test_fleet.py": "runtime/certificates runtime/remote_executor runtime/server",
     "runtime/test_local_worker.py": "runtime/worker_supervisor",
     "store/test_files.py": "store/checkpoint",

@@ -22,10 +22,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def statistics(wesad: Path, cache: Path, stage: str, preset: str = "thesis") -> dict:
-    command = [sys.executable, "-m", "tff_esn", "data", "stats", str(wesad), "--stage", stage, "--preset", preset]
+def statistics(wesad: Path, cache: Path, stage: str, features: str = "thesis") -> dict:
+    command = [sys.executable, "-m", "tff_esn", "data", "stats", str(wesad), "--stage", stage, "--features", features]
     result = subprocess.run(
-        [*command, "--window", "25", "--json"],
+        [*command, "--hrv-window", "25", "--json"],
         capture_output=True,
         text=True,
         env={**os.environ, "TFF_ESN_CACHE": str(cache)},

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from tff_esn.central.esn import CentralESN
 from tff_esn.evaluation.assessment import PARTS, PRINTED_MODEL, Outcome, assess_baselines, assess_esn
 from tff_esn.features.study import DataSettings, Study
-from tff_esn.metrics import Scores, scores_from
+from tff_esn.metrics import Scores, metric_names, scores_from
 from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt, from_mapping, merged, nested
 from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.presets import PresetName, preset_values
@@ -93,7 +93,8 @@ class AssessmentRun(RunKind):
             for seed in (None, *self.seeds):
                 name = "baselines" if seed is None else f"seed {seed}"
                 chosen = None if seed is None else model.with_seed(seed)
-                key = fingerprint([_VERSION, data, chosen, self.config.ridge, self.config.threshold, content, versions])
+                own = None if seed is None else [chosen, self.config.ridge, self.config.threshold]
+                key = fingerprint([_VERSION, data, own, content, metric_names(), versions])
                 work = partial(_assess, self.study, data, chosen, self.config)
                 tasks[preset, seed] = Task(f"central model, {preset}, {name}", "central", key, work)
         return tasks

@@ -24,6 +24,7 @@ from tff_esn.features.study import DataSettings, Study
 from tff_esn.federated.algorithm import GradientAlgorithm
 from tff_esn.metrics import Scores, majority, metric_names, scores_from
 from tff_esn.parameters import STRICT, PositiveInt, from_mapping, merged, nested
+from tff_esn.registry import expected
 from tff_esn.runs.kind import KINDS, RunKind
 from tff_esn.runs.presets import algorithm_of
 from tff_esn.runs.result import ResultFigure
@@ -132,6 +133,16 @@ class SweepConfig:
     pivots: list[SweepPivot] = field(default_factory=list)
     figures: list[SweepFigure] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Checks, before hours of work, that what is shown is told apart by settings of the grid."""
+        all_shown: list[SweepTable | SweepPivot | SweepFigure] = [*self.tables, *self.pivots, *self.figures]
+        for shown in all_shown:
+            for part in ("rows", "columns", "lines", "each"):
+                given = getattr(shown, part, [])
+                for name in [given] if isinstance(given, str) else given:
+                    if name not in self.grid:
+                        raise ConfigError(f"{shown.name}: {part} {name!r} not in the grid; {expected(name, self.grid)}")
+
 
 @plain_dataclass(frozen=True)
 class Cell:
@@ -209,10 +220,10 @@ def cell_of(settings: Mapping[str, Any], source: str, seed: int = 0) -> Cell:
     """A cell of nested settings: `algorithm`, `preset`, `data`, and the algorithm's parameters."""
     given = merged(DATA, settings)
     preset, name, data = given.pop("preset", "thesis"), given.pop("algorithm", "fedavg"), given.pop("data")
-    algorithm = algorithm_of(name, preset, given, source)
-    if not isinstance(algorithm, GradientAlgorithm):
-        known = [name for name, kind in ALGORITHMS.items().items() if kind.family == GradientAlgorithm.family]
+    if not issubclass(ALGORITHMS[name], GradientAlgorithm):
+        known = [name for name, kind in ALGORITHMS.items().items() if issubclass(kind, GradientAlgorithm)]
         raise ConfigError(f"{source}: algorithm = {name!r}; expected one of {', '.join(known)}")
+    algorithm: Any = algorithm_of(name, preset, given, source)
     algorithm.chosen_engine  # noqa: B018 - an engine that the algorithm does not have is refused here.
     return Cell(from_mapping(DataSettings, data, source), algorithm.with_seed(seed), preset)
 
@@ -247,7 +258,7 @@ def _key(cell: Cell, content: str) -> str:
     algorithm, attack = cell.algorithm, cell.algorithm.attack
     if attack is not None and attack.share == 0 and not attack.clients:
         algorithm = replace(algorithm, attack=None)
-    return fingerprint([VERSION, cell.data, algorithm, content, versions])
+    return fingerprint([VERSION, cell.data, algorithm, content, metric_names(), versions])
 
 
 def restored(arrays: Arrays) -> CellResult:
@@ -338,7 +349,7 @@ class SweepRun(RunKind):
     def _majority_tasks(self) -> dict[str, Task]:
         tasks: dict[str, Task] = {}
         for preset, data in {cell.preset: cell.data for cell in self.cells}.items():
-            key = fingerprint([VERSION, "majority", data, self.study.key(data)])
+            key = fingerprint([VERSION, "majority", data, self.study.key(data), metric_names()])
             work = partial(_majority, self.study, data)
             tasks[preset] = Task(f"majority class, {preset}", "majority", key, work)
         return tasks

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tff_esn.datasets.splits import SPLITS, ClientSplit, growing_split, leave_one_subject_out, named_split
 from tff_esn.datasets.synthetic.physiology import SUBJECTS
@@ -60,3 +62,26 @@ def test_nobody_has_two_roles() -> None:
 def test_subjects_can_be_left_out() -> None:
     assert SPLITS["thesis"].without(["S15", "S4"]).train == SPLITS["thesis"].train[1:]
     assert SPLITS["thesis"].without(["S15"]).test == ()
+
+
+def test_the_documents_shares_are_their_own_subsets() -> None:
+    for percent in (25, 50, 75, 100):
+        assert growing_split("wesad-9-3-3", SUBJECTS, percent) == SPLITS[f"wesad-9-3-3/{percent}"]
+    # No subsets of this one are printed.
+    assert growing_split("thesis", SUBJECTS, 50).train == SPLITS["thesis"].train[:5]
+    with pytest.raises(ConfigError, match="split 'wesad-9-3-3/25' needs S7"):
+        growing_split("wesad-9-3-3", ["S2", "S5"], 25)
+
+
+@given(st.integers(1, 30), st.integers(0, 3), st.integers(0, 3))
+def test_shares_of_any_study_grow_to_the_whole(train: int, validation: int, test: int) -> None:
+    names = [f"client {number}" for number in range(train + validation + test)]
+    split = ClientSplit(
+        tuple(names[:train]), tuple(names[train : train + validation]), tuple(names[train + validation :])
+    )
+    shares = [growing_split(split, names, percent) for percent in (25, 50, 75, 100)]
+    assert shares[-1] == split
+    assert len(shares[0].train) == -(-train // 4)
+    for smaller, larger in zip(shares, shares[1:]):
+        assert larger.train[: len(smaller.train)] == smaller.train
+        assert (larger.validation, larger.test) == (smaller.validation, smaller.test)

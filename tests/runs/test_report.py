@@ -28,9 +28,9 @@ title = "Small"
 seeds = 2
 [settings]
 rounds = 3
-"reservoir.units" = 10
-"reservoir.kind" = "esn"
-"inputs.preset" = "corrected"
+"esn.units" = 10
+"esn.recurrent_connectivity" = 1.0
+"data.features.name" = "corrected"
 [grid]
 preset = ["thesis", "corrected"]
 algorithm = ["fedavg", "fedcurv"]
@@ -56,18 +56,17 @@ title = "Solved"
 printed = "pfedrr.table_1"
 repetitions = 2
 percent = [25, 100]
-[channels]
-device = "wrist"
-rate = 8.0
-steps = 40
+[data]
+split = "wesad-9-3-3"
+features = { name = "channels", device = "wrist", rate = 8.0, steps = 40 }
 [[methods]]
 name = "FedRR"
-reservoir = { units = 20 }
+esn = { units = 20 }
 [[methods]]
 name = "I-pFedRR"
 algorithm = "pfedrr"
-tau = [0.3, 0.8]
-reservoir = { units = 20 }
+candidates = { tau = [0.3, 0.8] }
+esn = { units = 20 }
 """
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
