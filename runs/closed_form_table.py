@@ -47,7 +47,7 @@ class ClosedFormConfig:
         printed: Where in `reported.json` the printed numbers are, such as `thesis.table_b_3`; None for nowhere.
         percent: Its rows: shares of the training clients.
         repetitions: Reservoirs, each with a seed of its own.
-        scored: Whose accuracy the table shows.
+        scored: Whose accuracy the table shows; `train` for a split without test subjects.
         train_scores: Whether the training clients are scored too.
         precision: Of states and products of all methods; sums and solutions are in float64.
         presets: Those that are shown beside each other.
@@ -60,7 +60,7 @@ class ClosedFormConfig:
     printed: Optional[str] = None
     percent: tuple[Literal[25, 50, 75, 100], ...] = (25, 50, 75, 100)
     repetitions: PositiveInt = 3
-    scored: Literal["validation", "test"] = "test"
+    scored: Literal["train", "validation", "test"] = "test"
     train_scores: bool = False
     precision: Literal["float32", "float64"] = "float32"
     presets: tuple[PresetName, ...] = ("thesis", "corrected")
@@ -144,8 +144,8 @@ class ClosedFormResults:
     def best_tau(self, method: str, percent: int) -> float | None:
         """The candidate with the highest mean validation accuracy (pFedRR paper, section 3)."""
         candidates = sorted({one.tau for one in self.of(method, percent) if one.tau is not None})
-        if not candidates:
-            return None
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
         return max(
             candidates, key=lambda tau: np.mean([one.accuracy("validation") for one in self.of(method, percent, tau)])
         )
@@ -221,25 +221,28 @@ def share_of(data: FederatedDataset, settings: DataSettings, percent: int) -> Cl
 
 
 def check_dataset(data: FederatedDataset, config: ClosedFormConfig) -> None:
-    """Refuses a table for which some part of the split has no sequence."""
+    """Refuses a table for which a part of the split that it needs has no sequence."""
+    chosen = any(len(values) > 1 for method in config.methods for values in method.get("candidates", {}).values())
+    needed = {"train", config.scored, *(["validation"] if chosen else [])}
     for percent in config.percent:
         split = share_of(data, config.settings, percent)
         for part in ("train", *SCORED):
-            if not sum(len(data.sequences[name]) for name in getattr(split, part)):
+            names = getattr(split, part)
+            if (names or part in needed) and not sum(len(data.sequences[name]) for name in names):
                 raise ConfigError(f"no sequence among the {part} clients at {percent} %; expected some")
 
 
 def majorities(data: FederatedDataset, config: ClosedFormConfig) -> dict[int, float]:
-    """By share, the test accuracy of always predicting the training clients' most frequent class."""
+    """By share, the accuracy of always predicting the training clients' most frequent class, on the test clients."""
     found: dict[int, float] = {}
     for percent in config.percent:
         split = share_of(data, config.settings, percent)
         # Of sequences, not of steps: they are equally long.
-        labels = {
-            part: np.concatenate([_sequence_labels(data, name) for name in getattr(split, part)])
-            for part in ("train", "test")
-        }
-        found[percent] = float((labels["test"] == np.bincount(labels["train"]).argmax()).mean())
+        train, scored = (
+            np.concatenate([_sequence_labels(data, name) for name in names])
+            for names in (split.train, split.test or split.train)
+        )
+        found[percent] = float((scored == np.bincount(train).argmax()).mean())
     return found
 
 
@@ -310,14 +313,16 @@ class _Part:
         """By share and part, the confusions of all cells: every subject runs through the reservoir once."""
         readouts = [cell.solved.readout for cell in cells]
         splits = {percent: self._split(percent) for percent in sorted({cell.percent for cell in cells})}
-        parts = ("train", *SCORED) if self.config.train_scores else SCORED
+        parts = ("train", *SCORED) if self.config.train_scores or self.config.scored == "train" else SCORED
         wanted = {name for split in splits.values() for part in parts for name in getattr(split, part)}
         classes = len(self.data.classes)
         own = {
             name: confusions(self.data.sequences[name], classes, adapted.weights, readouts) for name in sorted(wanted)
         }
         return {
-            percent: {part: np.sum([own[name] for name in getattr(split, part)], axis=0) for part in parts}
+            percent: {
+                part: np.sum([own[name] for name in names], axis=0) for part in parts if (names := getattr(split, part))
+            }
             for percent, split in splits.items()
         }
 

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 
 #: Messages and progress.
 console = Console(stderr=True)
@@ -21,6 +31,43 @@ output = Console()
 log = logging.getLogger("tff_esn")
 #: Seconds between two lines that tell of progress in a file or a pipe.
 LINE_SECONDS = 60.0
+
+
+class Tally:
+    """Counts what may happen thousands of times and is told once.
+
+    Outside of `told_at_end` that is the first time that it happens.
+    """
+
+    def __init__(self) -> None:
+        self.told_later = False
+        self._counts: Counter[str] = Counter()
+
+    def add(self, what: str, times: int = 1) -> None:
+        """Counts something that happened."""
+        if not self.told_later and what not in self._counts:
+            log.warning("%s", what)
+        self._counts[what] += times
+
+    def take(self) -> Counter[str]:
+        """What was counted since this was called last."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    @contextmanager
+    def told_at_end(self) -> Iterator[None]:
+        """Tells what was counted in a block when it ends."""
+        self.take()
+        self.told_later = True
+        try:
+            yield
+            for what, times in self.take().items():
+                log.warning("%s: %d", what, times)
+        finally:
+            self.told_later = False
+
+
+tally = Tally()
 
 
 class Bar(Protocol):
@@ -33,16 +80,18 @@ class Bar(Protocol):
 @contextmanager
 def progress(description: str, total: float) -> Iterator[Bar]:
     """Shows a progress bar while the block runs; where there is no terminal, a line a minute; when quiet, nothing."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+    width = console.width
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=width // 3)),
+        *([BarColumn(10 if width < 120 else 40)] if width >= 60 else []),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        *([TimeElapsedColumn()] if width >= 100 else []),
         TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}"),
-    )
-    display = Progress(*columns, console=console, disable=console.quiet or not console.is_terminal, transient=True)
-    with display:
+        # Has the room that the others leave.
+        TextColumn("[dim]{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+    ]
+    hidden = console.quiet or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True, expand=True) as display:
         task = display.add_task(description, total=total, note="")
         told = time.monotonic()
 

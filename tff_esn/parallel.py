@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing, suppress
@@ -15,7 +16,7 @@ from typing import Callable, TypeVar, Union
 
 from threadpoolctl import threadpool_limits
 
-from tff_esn.console import console, progress
+from tff_esn.console import console, progress, tally
 from tff_esn.errors import ConfigError, TffEsnError
 
 Item = TypeVar("Item")
@@ -66,8 +67,11 @@ def _in_processes(
     try:
         pending = {pool.submit(_call_on_one_thread, function, item): item for item in items}
         for future in as_completed(list(pending)):
+            outcome, counts = future.result()
+            for what, times in counts.items():
+                tally.add(what, times)
             # Popped, so that a result that was handed over is not kept here.
-            yield pending.pop(future), future.result()
+            yield pending.pop(future), outcome
         pool.shutdown()
     finally:
         end_there.close()
@@ -79,6 +83,7 @@ def _start_worker(lifeline: Connection) -> None:
     # Ctrl-C reaches the whole process group; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.quiet = True  # The parent's bar tells of all workers.
+    tally.told_later = True
     # The processes fill the machine already. TensorFlow reads these when it is imported here, and in TFF's worker.
     os.environ.update(TF_NUM_INTRAOP_THREADS="1", TF_NUM_INTEROP_THREADS="1")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -93,7 +98,7 @@ def _end_with(lifeline: Connection) -> None:
     os._exit(1)
 
 
-def _call_on_one_thread(function: Callable[[Item], Result], item: Item) -> Outcome[Result]:
+def _call_on_one_thread(function: Callable[[Item], Result], item: Item) -> tuple[Outcome[Result], Counter[str]]:
     # The same for other libraries; set for each call, because it holds for those that are loaded.
     with threadpool_limits(1):
-        return _call(function, item)
+        return _call(function, item), tally.take()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 import tomli
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tff_esn.errors import ConfigError
 from tff_esn.registry import expected
@@ -39,6 +39,10 @@ def split_names(given: Any) -> Any:
     ['HR', 'HRV']
     """
     return [name.strip() for name in re.split(r"[+,]", given)] if isinstance(given, str) else given
+
+
+#: Names: a list, or a text with `+` or `,` between them.
+Names = Annotated[tuple[str, ...], BeforeValidator(split_names)]
 
 
 class ParameterError(ConfigError, ValueError):

@@ -106,7 +106,7 @@ def expected(name: str, known: Iterable[str]) -> str:
     "did you mean 'fedavg'? Expected one of fedavg, fedcurv"
     """
     names = sorted(known)
-    near = get_close_matches(name, names, 1)
+    near = get_close_matches(str(name), names, 1)
     hint = f"did you mean {near[0]!r}? Expected" if near else "expected"
     return f"{hint} one of {', '.join(names)}"
 

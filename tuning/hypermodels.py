@@ -55,7 +55,7 @@ class HyperModel(keras_tuner.HyperModel):
         # A wrong setting is found before hours of work, not after.
         for settings in space.data_settings(base):
             if not study.partition(settings).validation:
-                split = repr(settings.split) if isinstance(settings.split, str) else "the split"
+                split = f"split {settings.split!r}" if isinstance(settings.split, str) else "the split"
                 raise ConfigError(f"{split} has no validation subjects; expected some, to compare trials on")
 
     def configuration(self, hp: keras_tuner.HyperParameters) -> Configuration:

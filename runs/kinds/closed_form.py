@@ -160,12 +160,12 @@ def closed_form_table(name: str, found: Mapping[str, ClosedFormResults]) -> Tabl
 
 
 def threshold_table(result: ClosedFormResults, method: str, preset: str) -> Table:
-    """Figure 1 of the pFedRR paper as numbers: test accuracy and share of units against tau."""
-    percents = result.config.percent
+    """Figure 1 of the pFedRR paper as numbers: accuracy and share of units against tau."""
+    percents, scored = result.config.percent, result.config.scored
     columns = [
         Column(f"{percent}.{name}", heading, f"{percent} % of clients", digits)
         for percent in percents
-        for name, heading, digits in (("test", "test", 2), ("units", "units %", 1))
+        for name, heading, digits in ((scored, scored, 2), ("units", "units %", 1))
     ]
     rows = []
     for tau in sorted({one.tau for one in result.outcomes if one.method == method and one.tau is not None}):
@@ -173,9 +173,9 @@ def threshold_table(result: ClosedFormResults, method: str, preset: str) -> Tabl
         for percent in percents:
             own = result.of(method, percent, tau)
             units = spread([one.units_percent for one in own]).mean
-            line += [Number.of([100 * one.accuracy("test") for one in own]), Number(units, n=0)]
+            line += [Number.of([100 * one.accuracy(scored) for one in own]), Number(units, n=0)]
         rows.append(Row(f"{tau:g}", {preset: line}))
-    return Table("tau", f"{method}: test accuracy and units against tau", "tau", columns, rows)
+    return Table("tau", f"{method}: {scored} accuracy and units against tau", "tau", columns, rows)
 
 
 def printed_numbers(config: ClosedFormConfig) -> dict[str, Any]:

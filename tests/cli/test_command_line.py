@@ -3,17 +3,25 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from tff_esn.cli.data import PresetName
-from tff_esn.presets import PRESETS
+from tests.commands import run_here
+from tff_esn.cli.main import cli
+from tff_esn.cli.options import MAIN, Command
+from tff_esn.cli.parameter_options import Parameter, option_of, parsed, set_values
+from tff_esn.datasets.synthetic.hhar import write_hhar
+from tff_esn.errors import ConfigError
 
 
 def run(
@@ -65,12 +73,7 @@ def test_version_names_the_stack() -> None:
         (("data", "stats", "/nowhere"), "/nowhere: no such folder; expected a folder with WESAD subjects"),
         (("data", "check", "/nowhere"), "/nowhere: no such folder; expected a folder with WESAD subjects"),
         (("data", "stats"), "Missing argument"),
-        (("data", "stats", ".", "--preset", "wrong"), "'wrong' is not one of 'thesis', 'corrected'"),
-        (("data", "stats", ".", "--window", "0"), "options: hrv_window = 0.0: Input should be greater than 0"),
-        (
-            ("data", "prepare", ".", "--task", "channels", "--rate", "-1"),
-            "options: rate = -1.0: Input should be greater",
-        ),
+        (("data", "stats", ".", "--features", "wrong"), "'wrong' is not one of 'thesis', 'corrected'"),
         (("data", "stats", ".", "--jobs", "0"), "0 is not in the range x>=1"),
         (("nonsense",), "No such command 'nonsense'"),
         (("--seed", "-1", "demo"), "-1 is not in the range x>=0"),
@@ -80,8 +83,100 @@ def test_a_wrong_call_is_one_line_and_status_2(arguments: tuple[str, ...], compl
     assert complaint in fails_with(*arguments, cache=tmp_path)
 
 
-def test_presets_on_the_command_line_are_those_there_are() -> None:
-    assert PresetName.__origin__.__args__ == tuple(PRESETS)  # type: ignore[attr-defined]
+def test_a_wrong_setting_of_features_is_one_line(generated: Path, tmp_path: Path) -> None:
+    for arguments, complaint in (
+        (("--features", "corected"), "no feature 'corected'; did you mean 'corrected'?"),
+        (("--hrv-window", "0"), "options: hrv_window = 0.0: Input should be greater than 0"),
+        (("--features", "channels", "--rate", "-1"), "options: rate = -1.0: Input should be greater than 0"),
+    ):
+        result = run_here("data", "prepare", generated, *arguments, TFF_ESN_CACHE=str(tmp_path))
+        assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+        assert complaint in result.stderr
+
+
+def test_a_subjects_folder_is_not_taken_for_a_study(generated: Path, tmp_path: Path) -> None:
+    for command in (("data", "check"), ("data", "prepare"), ("central",), ("federate", "fedavg"), ("solve", "incfed")):
+        result = run_here(*command, generated / "S2", TFF_ESN_CACHE=str(tmp_path))
+        assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+        assert f"a subject's folder, not a study's; expected the study: {generated}" in result.stderr
+
+
+def test_synth_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for layout in ("wesad", "hhar"):
+        result = run_here("data", "synth", tmp_path, "--layout", layout, "--subjects", 1, "--minutes", 1)
+        assert result.returncode == 2
+        assert f"{tmp_path}: not an empty folder; expected a new one, nothing is overwritten" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+# ---- Help ----
+
+
+def commands(command: click.Command, context: click.Context, *path: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command and group."""
+    yield path
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, context, *path, name)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_every_help_fits_its_terminal_and_the_short_one_is_shorter(columns: int) -> None:
+    group = cli()
+    found = list(commands(group, click.Context(group)))
+    assert {(), ("data", "synth"), ("central",), ("federate", "fedcurv"), ("solve", "fedip"), ("runs",)} <= {*found}
+    for words in found:
+        whole, short = (run_here(*words, flag, COLUMNS=str(columns)) for flag in ("--help", "-h"))
+        for result in (whole, short):
+            assert (result.returncode, result.stderr) == (0, ""), words
+            assert max(map(len, result.stdout.splitlines())) <= columns, words
+        assert short.stdout.splitlines()[-1].startswith("'tff-esn ")
+        assert len(short.stdout) <= len(whole.stdout) + 100, words
+    whole, short = (run_here("federate", "fedcurv", flag, COLUMNS="80").stdout for flag in ("--help", "-h"))
+    assert len(whole.splitlines()) > 2 * len(short.splitlines())
+    for option in ("--rounds", "--clients-per-round", "--units", "--preset", "--seeds", "--features"):
+        assert option in whole and option in short
+    for option in ("--server-learning-rate", "--input-scaling", "--hrv-window", "--columns", "--set", "--config"):
+        assert option in whole and option not in short
+
+
+def test_brackets_stay_in_the_help() -> None:
+    parameter = Parameter("a", "--a", float, None, "In [low, high) or (0, 1], not [bold].", MAIN)
+    command = Command(name="c", params=[option_of(parameter)], callback=lambda **_: None, rich_markup_mode="rich")
+    assert "In [low, high) or (0, 1], not [bold]." in CliRunner().invoke(command, ["--help"]).output
+    shown = " ".join(run_here("federate", "fedavg", "--help", COLUMNS="200").stdout.split())
+    assert "a (the thesis's alpha), in (0, 1]." in shown
+
+
+def test_values_are_read_as_toml_would_write_them() -> None:
+    assert [parsed(text) for text in ("0.5", "10", "1e-4", "none", "True", "S2")] == [0.5, 10, 1e-4, None, True, "S2"]
+    assert parsed("12,88") == [12, 88] and parsed("S1, S2") == ["S1", "S2"]
+    assert parsed("1_000") == "1_000"
+    assert set_values(["esn.units=50", "name = a=b"]) == {"esn.units": 50, "name": "a=b"}
+    for wrong, complaint in ((["units"], "expected KEY=VALUE"), (["a=1", "a=2"], "--set a is given twice")):
+        with pytest.raises(ConfigError, match=complaint):
+            set_values(wrong)
+
+
+def test_list_counts_the_parts_of_quick_runs_or_of_whole_ones(generated: Path, tmp_path: Path) -> None:
+    found = {}
+    for flags in ((), ("--quick",)):
+        result = run_here(
+            "reproduce", "--list", "feature-statistics", "fedcurv-factor", "--data", generated, *flags,
+            TFF_ESN_CACHE=str(tmp_path),
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        found[flags] = result.stdout
+    assert found[()].startswith("Full runs") and found["--quick",].startswith("Quick runs")
+    whole, quick = ([int(count) for count in re.findall(r"\b0/(\d+)", text)] for text in found.values())
+    assert len(whole) == len(quick) == 2
+    assert sum(quick) < sum(whole)
+
+
+# ---- Studies ----
 
 
 def test_check_tells_what_a_folder_holds(generated: Path) -> None:
@@ -112,7 +207,7 @@ def test_skip_bad_goes_on_and_says_so(generated: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
     shutil.copytree(generated, study)
     (study / "S3" / "S3.pkl").write_bytes(b"broken")
-    arguments = ("data", "prepare", study, "--preset", "corrected")
+    arguments = ("data", "prepare", study, "--features", "corrected")
     assert "S3.pkl: not a usable pickle" in fails_with(*arguments, cache=tmp_path / "cache")
     result = run(*arguments, "--skip-bad", cache=tmp_path / "cache")
     assert result.returncode == 0, result.stderr
@@ -121,7 +216,7 @@ def test_skip_bad_goes_on_and_says_so(generated: Path, tmp_path: Path) -> None:
 
 
 def test_stats_prints_tables_beside_the_printed_numbers(generated: Path, tmp_path: Path) -> None:
-    arguments = ("data", "stats", generated, "--preset", "corrected")
+    arguments = ("data", "stats", generated, "--features", "corrected")
     text = run(*arguments, cache=tmp_path).stdout
     for table in ("Table 5.1: extracted", "Table 5.2: standardized", "Table 5.3: normalized"):
         assert table in text
@@ -139,7 +234,7 @@ def test_stats_prints_tables_beside_the_printed_numbers(generated: Path, tmp_pat
 
 def test_hhar_is_checked_and_prepared(tmp_path: Path) -> None:
     out = tmp_path / "hhar"
-    assert run("data", "synth", out, "--layout", "hhar", "--subjects", 2, "--minutes", 0.5).returncode == 0
+    write_hhar(out, users=2, seconds=5.0)
     check = run("data", "check", out, COLUMNS="200")
     assert check.returncode == 0, check.stdout
     assert "Phones_accelerometer.csv" in check.stdout
@@ -149,7 +244,7 @@ def test_hhar_is_checked_and_prepared(tmp_path: Path) -> None:
 
 
 def test_quiet_leaves_results_only(generated: Path, tmp_path: Path) -> None:
-    result = run("-q", "data", "prepare", generated, "--preset", "corrected", cache=tmp_path)
+    result = run("-q", "data", "prepare", generated, "--features", "corrected", cache=tmp_path)
     assert result.stderr == ""
     assert "S2" in result.stdout
 
@@ -157,14 +252,14 @@ def test_quiet_leaves_results_only(generated: Path, tmp_path: Path) -> None:
 def test_an_unwritable_cache_is_one_line(generated: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    line = fails_with("data", "prepare", generated, "--preset", "corrected", "--jobs", 1, cache=blocked)
+    line = fails_with("data", "prepare", generated, "--features", "corrected", "--jobs", 1, cache=blocked)
     assert str(blocked) in line
 
 
 def test_interrupted_it_leaves_no_process_and_continues(tmp_path: Path) -> None:
     study = tmp_path / "study"
     assert run("data", "synth", study, "--subjects", 6, "--minutes", 30).returncode == 0
-    command = [sys.executable, "-m", "tff_esn", "data", "prepare", str(study), "--window", "5"]
+    command = [sys.executable, "-m", "tff_esn", "data", "prepare", str(study), "--hrv-window", "5"]
     environment = {**os.environ, "TFF_ESN_CACHE": str(tmp_path / "cache")}
     # Every process holds standard error open: it ends when the last of them has ended.
     process = subprocess.Popen(
@@ -186,7 +281,7 @@ def test_interrupted_it_leaves_no_process_and_continues(tmp_path: Path) -> None:
     assert not list(entries.glob(".*"))
     done = len(list(entries.glob("*.npz")))
     assert 1 <= done < 6
-    result = run("data", "prepare", study, "--window", "5", cache=tmp_path / "cache")
+    result = run("data", "prepare", study, "--hrv-window", "5", cache=tmp_path / "cache")
     assert result.stdout.count("cached") == done
     assert result.stdout.count("new") == 6 - done
 

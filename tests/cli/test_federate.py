@@ -23,14 +23,15 @@ import pytest
 
 from tests.cli.test_command_line import run as run_command
 from tests.commands import run_here
+from tff_esn.datasets.synthetic.hhar import write_hhar
 from tff_esn.datasets.synthetic.wesad import write_wesad
 
 ROUNDS = 78  # as in the thesis, whose numbers are printed beside
 #: Seconds for what takes a few on an idle machine.
 PATIENCE = 120.0
 OPTIONS = (
-    *("--preset", "corrected", "--features", "tEDA,HR", "--split", "leave-out-S6"),
-    *("--clients", "3", "--rounds", str(ROUNDS), "--reservoirs", "different", "--server-rate", "0.1"),
+    *("--preset", "corrected", "--columns", "tEDA,HR", "--split", "leave-out-S6", "--clients-per-round", "3"),
+    *("--rounds", str(ROUNDS), "--reservoirs", "different", "--server-learning-rate", "0.1"),
 )
 SAME_IN_A_FILE = f"""
 preset = "corrected"
@@ -39,10 +40,10 @@ clients_per_round = 3
 rounds = {ROUNDS}
 server_learning_rate = 0.1
 
-[inputs]
-preset = "corrected"
-features = ["tEDA", "HR"]
+[data]
 split = "leave-out-S6"
+[data.features]
+columns = ["tEDA", "HR"]
 """
 
 
@@ -112,7 +113,9 @@ def test_a_run_keeps_everything_in_its_folder_and_prints_what_to_compare_with(un
     kept, metrics = record(folder), rows(folder)
     assert (kept["kind"], kept["status"], kept["seed"]) == ("federate", "complete", 0)
     # What the preset decides is kept too.
-    assert (kept["config"]["readout"]["order"], kept["config"]["fedcurv"]["fisher"]) == ("shuffled", "true")
+    algorithm = kept["config"]["algorithm"]
+    assert (algorithm["name"], algorithm["order"], algorithm["fisher"]) == ("fedcurv", "shuffled", "true")
+    assert kept["config"]["data"]["features"]["name"] == "corrected"
     for name in ("metrics.csv", "model.keras", "model.json", "scores.csv"):
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").iterdir())
@@ -143,6 +146,43 @@ def test_a_federated_model_predicts(unbroken: tuple[Path, str], study: Path, wor
     probabilities = [float(line.split(",")[1]) for line in lines]
     assert len(probabilities) > 200
     assert 0 < min(probabilities) < max(probabilities) < 1
+
+
+FEW = ("--rounds", 2, "--clients-per-round", 2, "--units", 10, "--split", "leave-out-last")
+
+
+def test_a_client_with_a_single_class_trains(study: Path, work: Path) -> None:
+    labels = work / "labels.csv"
+    # S2's stress is over before its first window is.
+    others = [line for line in (study / "labels.csv").read_text().splitlines() if not line.startswith("S2,")]
+    labels.write_text("\n".join([*others, "S2,0,10,2", "S2,10,100,1", "S2,100,300,0"]) + "\n")
+    options = ("--preset", "corrected", "--columns", "tEDA", *FEW, "--clients-per-round", 4)
+    before = folders(work)
+    result = run(work, "federate", "fedavg", study, *options, "--labels", labels)
+    assert result.returncode == 0, result.stderr
+    (folder,) = folders(work) - before
+    assert all(float(row["S2/loss"]) > 0 for row in rows(folder)[1:])
+
+
+def test_six_classes_of_hhar(work: Path, tmp_path: Path) -> None:
+    write_hhar(tmp_path / "hhar", users=3, seconds=10.0)
+    result = run(work, "federate", "fedavg", tmp_path / "hhar", *FEW, "--steps", 100, "--rate", 100)
+    assert result.returncode == 0, result.stderr
+    assert "F1 macro" in result.stdout and "raw channels" in result.stdout
+    # Guessing the most frequent of six classes is right in a sixth.
+    (frequent, _) = (line.split()[-5:] for line in result.stdout.splitlines() if line.startswith("majority class †"))
+    assert frequent[0] == "0.1667" and "printed" not in result.stdout
+
+
+def test_raw_channels_and_several_seeds(study: Path, work: Path) -> None:
+    before = folders(work)
+    options = ("--features", "channels", "--device", "wrist", "--rate", 8, "--steps", 40, "--seeds", 2)
+    result = run(work, "federate", "fedavg", study, *FEW, *options)
+    assert result.returncode == 0, result.stderr
+    assert "raw channels" in result.stdout and "2 seeds" in result.stdout
+    (folder,) = folders(work) - before
+    assert len(rows(folder)) == len(rows(folder / "seed-1")) == 3
+    assert rows(folder)[1]["round/loss"] != rows(folder / "seed-1")[1]["round/loss"]
 
 
 # ---- Stopped and taken up again ----
@@ -238,28 +278,24 @@ def test_a_run_that_was_interrupted_and_killed_ends_as_one_that_was_not(
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "more clients than there are": (
-        ("fedavg", "{study}", "--clients", "5"),
+        ("fedavg", "{study}", "--clients-per-round", "5"),
         "clients_per_round = 5; the split has 4 training clients: S2, S3, S4, S5",
     ),
     "a server rate of 0": (
-        ("fedavg", "{study}", "--server-rate", "0"),
-        "options: server_learning_rate = 0.0: Input should be greater than 0",
-    ),
-    "a negative server rate": (
-        ("fedavg", "{study}", "--server-rate", "-1"),
-        "options: server_learning_rate = -1.0: Input should be greater than 0",
+        ("fedavg", "{study}", "--server-learning-rate", "0"),
+        "options: server_learning_rate = 0: Input should be greater than 0",
     ),
     "a negative factor": (
         ("fedcurv", "{study}", "--factor", "-1"),
-        "options: fedcurv.factor = -1.0: Input should be greater than or equal to 0",
+        "options: factor = -1: Input should be greater than or equal to 0",
     ),
     "no rounds": (("fedavg", "{study}", "--rounds", "0"), "options: rounds = 0: Input should be greater than 0"),
     "noise for nobody there": (
-        ("fedavg", "{study}", "--noise", "0.5", "--noisy", "S2,S99"),
+        ("fedavg", "{study}", "--noise-standard-deviation", "0.5", "--noise-clients", "S2,S99"),
         "input noise for S99; expected clients out of S2, S3, S4, S5",
     ),
     "noise for one who only tests": (
-        ("fedavg", "{study}", "--noise", "0.5", "--noisy", "S6"),
+        ("fedavg", "{study}", "--noise-standard-deviation", "0.5", "--noise-clients", "S6"),
         "input noise for S6; expected clients out of S2, S3, S4, S5",
     ),
     "an engine that the algorithm lacks": (
@@ -271,42 +307,46 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         "engine = 'builtin' with fedcurv; expected states or graph",
     ),
     "a state that is carried in the graph": (
-        ("fedavg", "{study}", "--engine", "graph", "--reading", "carried"),
-        "reading = 'carried' with a reservoir in the graph; expected reading = 'window'",
-    ),
-    "a client with a single class": (
-        ("fedavg", "{study}", "--labels", "{labels}"),
-        "examples, all of the class 'not stressed'; expected a client with more than one class",
+        ("fedavg", "{study}", "--engine", "graph", "--reservoirs", "same", "--reading", "carried"),
+        "a label for each step with a reservoir in the graph; expected windows with a label each",
     ),
     "no such run": (("fedavg", "{study}", "--resume", "nothing"), "nothing: no such run in"),
-    "no such algorithm": (("fedfoo", "{study}"), "'fedfoo' is not one of 'fedavg'"),
+    "no such algorithm": (("fedavgg", "{study}"), "no algorithm 'fedavgg'; did you mean 'fedavg'?"),
+    "no such attack": (
+        ("fedavg", "{study}", "--attack", "sign-flop"),
+        "no attack 'sign-flop'; did you mean 'sign-flip'?",
+    ),
+    "no such defence": (("fedavg", "{study}", "--defence", "medain"), "no defence 'medain'; did you mean 'median'?"),
     "a file with a wrong setting": (
         ("fedavg", "{study}", "--config", "{wrong}"),
-        "wrong.toml: readout.epochs = 0: Input should be greater than 0",
+        "wrong.toml: epochs = 0: Input should be greater than 0",
+    ),
+    "a file for another algorithm": (
+        ("fedavg", "{study}", "--config", "{other}"),
+        "algorithm = 'fedprox' in {other} with fedavg",
     ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_bad_input_is_one_line_before_any_round(name: str, study: Path, work: Path) -> None:
-    wrong, labels = work / "wrong.toml", work / "labels.csv"
-    wrong.write_text("[readout]\nepochs = 0\n")
-    # S2's stress is over before its first window is.
-    others = [line for line in (study / "labels.csv").read_text().splitlines() if not line.startswith("S2,")]
-    labels.write_text("\n".join([*others, "S2,0,10,2", "S2,10,100,1", "S2,100,300,0"]) + "\n")
+    before = folders(work)
+    files = {"study": study, "wrong": work / "wrong.toml", "other": work / "other.toml"}
+    files["wrong"].write_text("epochs = 0\n")
+    files["other"].write_text('algorithm = "fedprox"\n')
     (algorithm, folder, *options), complaint = REFUSED[name]
-    command = ("federate", algorithm, folder, *OPTIONS, *options)
-    refused = run(work, *(part.format(study=study, wrong=wrong, labels=labels) for part in command))
+    refused = run(work, *(part.format(**files) for part in ("federate", algorithm, folder, *OPTIONS, *options)))
     assert refused.returncode == 2, refused.stderr
-    assert complaint in refused.stderr
+    assert complaint.format(**files) in refused.stderr
+    assert folders(work) == before
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
 def test_a_run_is_not_taken_up_with_other_settings(unbroken: tuple[Path, str], study: Path, work: Path) -> None:
     kept = record(unbroken[0])
-    options = ("--resume", unbroken[0].name, "--server-rate", "0.5", "--seed", "1")
+    options = ("--resume", unbroken[0].name, "--server-learning-rate", "0.5", "--seed", "1")
     refused = run(work, "federate", "fedcurv", study, *OPTIONS, *options)
     assert refused.returncode == 2, refused.stderr
-    assert "server_learning_rate = 0.1 in the run, 0.5 now; seed = 0 in the run, 1 now" in refused.stderr
+    assert "algorithm.server_learning_rate = 0.1 in the run, 0.5 now; seed = 0 in the run, 1 now" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
     assert record(unbroken[0]) == kept

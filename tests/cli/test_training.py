@@ -1,9 +1,13 @@
-"""`central`, `tune` and `runs` as a user runs them, on fifteen short generated subjects."""
+"""Settings of commands that train; `central`, `tune`, and what is done with trained runs; on fifteen short subjects."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +38,7 @@ def run(work: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_central_trains_and_keeps_everything_in_a_run_folder(study: Path, work: Path) -> None:
-    options = ("--preset", "corrected", "--features", "tEDA,HR", "--seeds", 2)
+    options = ("--preset", "corrected", "--columns", "tEDA,HR", "--seeds", 2)
     (work / "tmp").mkdir()
     result = run_command("central", study, *options, **environment(work), TMPDIR=str(work / "tmp"))
     assert result.returncode == 0, result.stderr
@@ -58,24 +62,173 @@ def test_central_trains_and_keeps_everything_in_a_run_folder(study: Path, work: 
     assert predicted.stdout.startswith("time_seconds,probability,answer")
 
 
+SMALL = ("--features", "corrected", "--columns", "tEDA", "--units", 10)
+
+
+def newest(work: Path) -> Path:
+    """The folder of the last run."""
+    return Path(json.loads(run(work, "runs", "list", "--json").stdout)[-1]["folder"])
+
+
+def test_splits_without_validation_and_without_test_subjects(study: Path, work: Path) -> None:
+    options = (*SMALL, "--seeds", 1, "--jobs", 1)
+    left_out = run(work, "central", study, *options, "--split", "leave-out-S6")
+    assert left_out.returncode == 0, left_out.stderr
+    assert "\ndesign\n" in left_out.stdout and "\ntest\n" in left_out.stdout
+    everyone = run(work, "central", study, *options, "--split", "all")
+    assert everyone.returncode == 0, everyone.stderr
+    assert "\ndesign\n" in everyone.stdout and "\ntest\n" not in everyone.stdout
+    assert run(work, "runs", "list").returncode == 0
+
+
+def test_central_resumes_after_an_interrupt(study: Path, work: Path) -> None:
+    arguments = ("central", study, *SMALL, "--seeds", 4, "--split", "leave-out-S5", "--jobs", 1)
+    parts = work / "cache" / "central"
+    before = set(parts.glob("*.npz"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tff_esn", *map(str, arguments)],
+        env={**os.environ, **environment(work)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len({*parts.glob("*.npz")} - before) < 2 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, message = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in message) == (130, False)
+    assert message.splitlines()[-1].startswith("tff-esn: interrupted")
+    interrupted = newest(work)
+    assert json.loads((interrupted / "run.json").read_text())["status"] == "interrupted"
+    kept = {path: path.stat().st_mtime_ns for path in {*parts.glob("*.npz")} - before}
+    assert 2 <= len(kept) < 5
+    result = run(work, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert newest(work) == interrupted
+    assert json.loads((interrupted / "run.json").read_text())["status"] == "complete"
+    # The baselines and four seeds: what was there is not trained again.
+    assert len({*parts.glob("*.npz")} - before) == 5
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+TRAINED = {
+    "central": ("central", "--seeds", 1),
+    "federate": ("federate", "fedavg", "--rounds", 2, "--clients-per-round", 2),
+    "solve": ("solve", "incfed", "--task", "stress", "--seeds", 1),
+    "solve with TFF": ("solve", "incfed", "--task", "stress", "--engine", "tff"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_trained_run_is_shown_exported_and_predicts(name: str, study: Path, work: Path, tmp_path: Path) -> None:
+    words = list(TRAINED[name])
+    at = 1 if words[0] == "central" else 2
+    command = [*words[:at], study, *SMALL, "--split", "leave-out-S15", "--jobs", 1, *words[at:]]
+    trained = run(work, *command)
+    assert trained.returncode == 0, trained.stderr
+    folder = Path(trained.stderr.splitlines()[-1].removeprefix("Run folder: "))
+    shown = run(work, "runs", "show", folder.name)
+    assert shown.returncode == 0, shown.stderr
+    assert "complete" in shown.stdout and "model.keras" in shown.stdout
+    assert "esn.units" in shown.stdout
+    exported = run(work, "export", folder.name, "--format", "keras", "--out", tmp_path / "model.keras")
+    assert exported.returncode == 0, exported.stderr
+    predictions = [run(work, "predict", model, study / "S15") for model in (folder.name, tmp_path / "model.keras")]
+    for predicted in predictions:
+        assert predicted.returncode == 0, predicted.stderr
+        assert len(predicted.stdout.splitlines()) > 200
+    assert predictions[0].stdout == predictions[1].stdout
+
+
+# ---- Settings ----
+
+
 def test_a_configuration_file_says_the_same_as_options(study: Path, work: Path) -> None:
     config = work / "central.toml"
     config.write_text(
-        '[inputs]\npreset = "corrected"\nfeatures = ["tEDA"]\nreading = "carried"\n'
-        '[inputs.split]\ntrain = ["S2", "S3"]\nvalidation = ["S4"]\ntest = ["S5"]\n'
-        "[reservoir]\nunits = 20\n"
+        'preset = "corrected"\n[esn]\nunits = 20\n'
+        '[data.features]\ncolumns = ["tEDA"]\nreading = "carried"\n'
+        '[data.split]\ntrain = ["S2", "S3"]\nvalidation = ["S4"]\ntest = ["S5"]\n'
     )
-    result = run(work, "central", study, "--config", config, "--seeds", 1)
+    result = run(work, "central", study, "--config", config, "--seeds", 1, "--jobs", 1)
     assert result.returncode == 0, result.stderr
-    assert "carried reading, tEDA, preset corrected" in result.stdout
-    config.write_text("[reservoir]\nunits = 0\n")
-    refused = run(work, "central", study, "--config", config)
+    assert "carried reading, tEDA, preset corrected, seed 0" in " ".join(result.stdout.split())
+
+
+def test_what_only_one_of_options_file_and_set_says_counts(study: Path, work: Path) -> None:
+    config = work / "parts.toml"
+    config.write_text('rounds = 2\nattack = "sign-flip"\n[data]\nfeatures = "corrected"\nsplit = "leave-out-S4"\n')
+    options = ("--columns", "tEDA", "--attack-clients", "S2", "--set", "esn.units=7", "--set", "clients_per_round=3")
+    result = run(work, "federate", "fedavg", study, "--config", config, *options)
+    assert result.returncode == 0, result.stderr
+    kept = json.loads((newest(work) / "run.json").read_text())["config"]
+    algorithm = kept["algorithm"]
+    assert (algorithm["rounds"], algorithm["esn"]["units"], algorithm["clients_per_round"]) == (2, 7, 3)
+    assert (algorithm["attack"]["name"], algorithm["attack"]["clients"]) == ("sign-flip", ["S2"])
+    assert kept["data"]["features"]["name"] == "corrected" and kept["data"]["features"]["columns"] == ["tEDA"]
+    assert kept["data"]["split"] == "leave-out-S4"
+
+
+@pytest.mark.parametrize(
+    ("toml", "options", "key", "sources"),
+    [
+        ("[esn]\nunits = 5", ("--units", "5"), "esn.units", ("--units", "twice.toml")),
+        ('preset = "thesis"', ("--preset", "thesis"), "preset", ("--preset", "twice.toml")),
+        ('[data]\nfeatures = "thesis"', ("--features", "thesis"), "data.features.name", ("--features", "twice.toml")),
+        ('[data]\nsplit = "all"', ("--split", "all"), "data.split", ("--split", "twice.toml")),
+        ("rounds = 3", ("--set", "rounds=3"), "rounds", ("--set", "twice.toml")),
+        ("", ("--rounds", "3", "--set", "rounds=3"), "rounds", ("--rounds", "--set")),
+        ('defence = "median"', ("--defence", "krum"), "defence.name", ("--defence", "twice.toml")),
+    ],
+)
+def test_what_two_of_them_say_is_an_error_that_names_both(
+    study: Path, work: Path, toml: str, options: tuple[str, ...], key: str, sources: tuple[str, str]
+) -> None:
+    config = work / "twice.toml"
+    config.write_text(f"{toml}\n")
+    refused = run(work, "federate", "fedavg", study, "--config", config, *options)
     assert refused.returncode == 2
-    assert "central.toml: reservoir.units = 0: Input should be greater than 0" in refused.stderr
-    config.write_text("[reservoir]\nunit = 5\n")
-    refused = run(work, "central", study, "--config", config)
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith(f"tff-esn: {key} is set by ") and line.endswith("; expected one of them")
+    assert all(source in line for source in sources)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--preset", "corected"), "no preset 'corected'; did you mean 'corrected'?"),
+        (("--features", "thesi"), "no feature 'thesi'; did you mean 'thesis'?"),
+        (("--split", "thesi"), "no split 'thesi'; did you mean 'thesis'?"),
+        (
+            ("--task", "stres", "--features", "corrected"),
+            "no task 'stres' of a study of kind wesad; did you mean 'stress'?",
+        ),
+        (("--order", "shufled"), "order = 'shufled': Input should be 'time' or 'shuffled' (did you mean 'shuffled'?)"),
+        (("--reading", "windw"), "reading = 'windw': Input should be 'window' or 'carried' (did you mean 'window'?)"),
+        (("--columns", "GSR"), "columns.0 = 'GSR': Input should be 'pEDA'"),
+        (("--set", "epoch=3"), "options: no setting 'epoch'; did you mean 'epochs'?"),
+        (("--set", "esn.unit=3"), "options: no setting 'esn.unit'; did you mean 'units'?"),
+        (("--set", "data.features.colums=tEDA"), "no setting 'colums'; did you mean 'columns'?"),
+        (("--config", "{toml}"), "wrong.toml: no setting 'esn.leaking'; did you mean 'leaking_rate'?"),
+        (("--config", "/nowhere.toml"), "/nowhere.toml: no such file; expected a TOML file"),
+        (("--leakage-rate", "1"), "No such option: --leakage-rate Did you mean --leaking-rate?"),
+        (("--leaking-rate", "2"), "options: esn.leaking_rate = 2: Input should be less than or equal to 1"),
+        (("--units", "many"), "options: esn.units = 'many': Input should be a valid integer"),
+    ],
+)
+def test_unknown_names_are_answered_with_the_nearest(
+    study: Path, work: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    wrong = work / "wrong.toml"
+    wrong.write_text("[esn]\nleaking = 0.5\n")
+    refused = run(work, "central", study, *(one.format(toml=wrong) for one in arguments))
     assert refused.returncode == 2
-    assert refused.stderr.strip() == f"tff-esn: {config}: reservoir.unit = 5: Unexpected keyword argument"
+    assert len(refused.stderr.splitlines()) == 1
+    assert complaint in refused.stderr
+
+
+# ---- Model selection ----
 
 
 def test_tune_searches_resumes_and_assesses(study: Path, work: Path) -> None:
@@ -105,8 +258,6 @@ def test_the_closed_forms_are_tuned_on_raw_channels(study: Path, work: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("central", "{study}", "--features", "GSR"), "inputs.features.0 = 'GSR': Input should be 'pEDA'"),
-        (("central", "{study}", "--split", "nobody"), "no split 'nobody'; expected thesis"),
         (("central", "/nowhere"), "/nowhere: no such folder"),
         (("tune", "{study}", "--space", "nothing"), "no search space 'nothing'; expected one of fedip"),
         (("tune", "{study}", "--space", "pfedrr", "--exhaust", "--device", "wrist"), "the space is infinite"),

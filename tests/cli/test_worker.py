@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -22,7 +21,8 @@ from tff_esn.cli.main import app
 from tff_esn.datasets.synthetic.wesad import write_wesad
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FEDERATE = ("--preset", "corrected", "--features", "tEDA", "--split", "leave-out-S6", "--clients", 3, "--rounds", 3)
+ROUNDS = ("--clients-per-round", 3, "--rounds", 3, "--seeds", 1)
+FEDERATE = ("--preset", "corrected", "--columns", "tEDA", "--split", "leave-out-S6", *ROUNDS)
 
 
 @pytest.fixture(scope="module")
@@ -55,33 +55,30 @@ def local(study: Path, work: Path) -> str:
     return result.stdout
 
 
+def fleet(work: Path, two: list[Host]) -> tuple[object, ...]:
+    """The options that name the hosts."""
+    workers = ",".join(f"{host.address}:{PORT}" for host in two)
+    return ("--workers", workers, "--certificates", work / "certificates" / "coordinator")
+
+
 def test_rounds_on_workers(study: Path, work: Path, two: list[Host], local: str) -> None:
-    workers, certificates = [f"{host.address}:{PORT}" for host in two], work / "certificates" / "coordinator"
-    config = work / "rounds.toml"
-    config.write_text(
-        'preset = "corrected"\nrounds = 3\nclients_per_round = 3\n[inputs]\npreset = "corrected"\n'
-        'features = ["tEDA"]\nsplit = "leave-out-S6"\n[fleet]\n'
-        f"workers = {json.dumps(workers)}\ncertificates = {json.dumps(str(certificates))}\n"
-    )
-    shared = tff_esn(work, "federate", "fedavg", study, "--config", config)
+    shared = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet(work, two))
     assert shared.stdout == local, shared.stderr
 
 
 @pytest.mark.slow
 def test_files_on_the_workers_own_disks(study: Path, work: Path, two: list[Host], local: str) -> None:
-    where = ("--workers", ",".join(f"{host.address}:{PORT}" for host in two))
-    fleet = (*where, "--certificates", work / "certificates" / "coordinator")
-    missing = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet, "--worker-data", "states")
+    missing = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet(work, two), "--worker-data", "states")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert ".f32: not on" in missing.stderr and "Traceback" not in missing.stderr
     written = tff_esn(work, "federate", "fedavg", study, *FEDERATE, "--clients-only", work / "data" / "states")
     assert written.returncode == 0, written.stderr
-    own = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet, "--worker-data", "states")
+    own = tff_esn(work, "federate", "fedavg", study, *FEDERATE, *fleet(work, two), "--worker-data", "states")
     assert own.stdout == local, own.stderr
 
 
 def test_the_door_must_be_chosen(study: Path, work: Path) -> None:
-    for command in (("worker", "--port", PORT), ("federate", "fedavg", study, "--workers", "alpha:1")):
+    for command in (("worker", "--port", PORT), ("federate", "fedavg", "-q", study, "--workers", "alpha:1")):
         refused = tff_esn(work, *command)
         assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
         assert "certificates" in refused.stderr

@@ -45,7 +45,7 @@ def test_tff_gives_the_same_readout(name: str, tmp_path: Path) -> None:
 
 def test_what_tff_cannot_do_is_refused(tmp_path: Path) -> None:
     data = chunks()
-    with pytest.raises(ConfigError, match="secure-incfed.*; expected engine numpy"):
+    with pytest.raises(ConfigError, match=r"secure-incfed.*; expected engine numpy"):
         fit_with_tff(algorithm_of("secure-incfed"), data, write_sequences(tmp_path, data))
     with pytest.raises(ConfigError, match="a: other than one label for all steps of a chunk; expected chunks"):
         write_sequences(tmp_path, chunks((12, 9)))

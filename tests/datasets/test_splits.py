@@ -37,7 +37,7 @@ def test_leave_one_subject_out() -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("thesys", "no split 'thesys'; expected thesis, "),
+        ("thesys", "no split 'thesys'; did you mean 'thesis'"),
         ("thesis", "split 'thesis' needs S4, "),
         ("leave-out-S9", "split 'leave-out-S9' needs S9; the study has S2, S3"),
     ],

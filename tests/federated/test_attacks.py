@@ -68,6 +68,8 @@ def test_presets_change_the_discriminator_and_no_other_defence() -> None:
     assert isinstance(found, GradientAlgorithm) and isinstance(table, GradientAlgorithm)
     assert found.defence == DEFENCES["discriminator"](treatment="replaced", trained_on="steps")
     assert table.defence == DEFENCES["discriminator"](treatment="replaced", trained_on="rounds")
+    corrected = algorithm_of("fedavg", "corrected", {"defence": "discriminator"}, "test")
+    assert isinstance(corrected, GradientAlgorithm) and corrected.defence == DEFENCES["discriminator"]()
     for other, expected in (("median", Median()), ("none", None), (None, None)):
         algorithm = algorithm_of("fedavg", "thesis", {"defence": other}, "test")
         assert isinstance(algorithm, GradientAlgorithm) and algorithm.defence == expected

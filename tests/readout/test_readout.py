@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tff_esn.readout.likelihood import gradient_by_logits, losses_of, probabilities_of, targets_of
-from tff_esn.readout.readout import Readout, class_targets, initial_readout, output_layer
+from tff_esn.readout.readout import Readout, class_targets, initial_readout, nearest_probabilities, output_layer
 
 STATES = np.array([[1.0, 0.0], [0.0, 2.0]])
 
@@ -103,3 +103,15 @@ def test_gradients_by_logits_are_those_of_automatic_differentiation(outputs: int
         value = tf.reduce_sum(factors * probabilities)
     expected = tape.gradient(value, logits)
     np.testing.assert_allclose(gradient_by_logits(probabilities, factors), expected, rtol=1e-12)
+
+
+def test_the_nearest_probabilities_are_nearer_than_any_other() -> None:
+    random = np.random.default_rng(0)
+    outputs = random.normal(0.3, 1, (50, 4))
+    found = nearest_probabilities(outputs)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found >= 0).all()
+    np.testing.assert_array_equal(found.argmax(axis=1), outputs.argmax(axis=1))
+    others = random.dirichlet(np.full(4, 0.5), (500, 50))
+    assert (((others - outputs) ** 2).sum(axis=2) >= ((found - outputs) ** 2).sum(axis=1)).all()
+    np.testing.assert_allclose(nearest_probabilities(others[0]), others[0], atol=1e-12)

@@ -19,20 +19,20 @@ import pytest
 import tensorflow as tf
 
 from tests.closed_form.test_computations import RESERVOIR, RIDGE, SHAPES, SUBJECTS
-from tests.federated.small import TRAIN, play, small_config, small_study
+from tests.federated.small import TRAIN, play, small, small_data, small_experiment
 from tests.runtime.fleet import IP, PORT, Host, hosts
 from tests.runtime.test_local_worker import GREETING
 from tff_esn.closed_form.computations import build_incfed, client_struct
-from tff_esn.config import AttackConfig, DefenceConfig, FederatedConfig, FleetConfig
-from tff_esn.datasets.tables import AFFECT
 from tff_esn.errors import DataError, FleetError
-from tff_esn.federated.discriminator import DiscriminatorRule
-from tff_esn.federated.federation import build_federation
-from tff_esn.federated.study import FederatedStudy
+from tff_esn.federated.algorithm import GradientAlgorithm
+from tff_esn.federated.attacks.sign_flip import SignFlip
+from tff_esn.federated.training.discriminator import TrainedDefence
+from tff_esn.federated.training.experiment import FederatedExperiment
+from tff_esn.federated.training.federation import build_federation
 from tff_esn.readout.readout import initial_readout
 from tff_esn.runtime.certificates import create_certificates
 from tff_esn.runtime.context import load_tff
-from tff_esn.runtime.fleet import Fleet
+from tff_esn.runtime.fleet import Fleet, FleetConfig
 from tff_esn.store.checkpoint import Checkpoint
 from tff_esn.store.client_files import write_examples
 
@@ -67,20 +67,19 @@ def fleet(three: list[Host], certificates: Path) -> FleetConfig:
     )
 
 
-def weights(config: FederatedConfig, folder: Path, rounds: int = 3) -> np.ndarray:
-    federation = small_study(folder).program(config, 0).federation
+def weights(algorithm: GradientAlgorithm, folder: Path, rounds: int = 3) -> np.ndarray:
+    federation = small_experiment(folder).program(algorithm).federation
     state, _ = play(federation, rounds)
     return federation.readout(state).weights
 
 
-def judged(folder: Path) -> np.ndarray:
+def defended(folder: Path) -> np.ndarray:
     """FedCurv under a discriminator of one layer, with a client that attacks."""
-    config = small_config(algorithm="fedcurv", preset="corrected", defence=DefenceConfig(kind="discriminator"))
-    config = replace(config, attack=AttackConfig(kind="sign-flip", clients=TRAIN[:1]))
+    algorithm = small("fedcurv", attack=SignFlip(clients=TRAIN[:1]))
     layers = ((np.random.default_rng(0).normal(size=(9, 1)).astype(np.float32), np.zeros(1, np.float32)),)
-    files = small_study(folder).files(config, 0)
-    rule = DiscriminatorRule(layers, "left_out")
-    federation = build_federation(config, files, 2, initial_readout(8, 2, 0), 0, rule=rule)
+    experiment, defence = small_experiment(folder), TrainedDefence(layers, "left_out")
+    files, training = experiment.files(algorithm), experiment.training(algorithm)
+    federation = build_federation(algorithm, training, files, 2, initial_readout(8, 2, 0), 0, defence=defence)
     state, reports = play(federation, 3)
     assert len({accepted for report in reports for accepted in report.accepted.values()}) == 2
     return federation.readout(state).weights
@@ -88,9 +87,9 @@ def judged(folder: Path) -> np.ndarray:
 
 def solved(folder: Path) -> np.ndarray:
     clients = []
-    for own in SUBJECTS:
-        write_examples(folder / own.subject, own.values, AFFECT.labels(own.codes))
-        clients.append(client_struct(folder / own.subject, np.arange(16)))
+    for name, own in SUBJECTS.items():
+        write_examples(folder / name, own.values, own.labels[:, 0])
+        clients.append(client_struct(folder / name, np.arange(16)))
     process = build_incfed(SHAPES, RIDGE)
     return np.asarray(process.next(process.initialize(), RESERVOIR, clients)[1])
 
@@ -98,10 +97,10 @@ def solved(folder: Path) -> np.ndarray:
 @pytest.mark.parametrize(
     "run",
     [
-        pytest.param(lambda folder: weights(small_config(), folder), id="FedAvg"),
-        pytest.param(lambda folder: weights(small_config(engine="builtin"), folder), id="TFF's own FedAvg"),
-        pytest.param(lambda folder: weights(small_config(defence=DefenceConfig(kind="median")), folder), id="median"),
-        pytest.param(judged, id="FedCurv+Disc"),
+        pytest.param(lambda folder: weights(small(), folder), id="FedAvg"),
+        pytest.param(lambda folder: weights(small(engine="builtin"), folder), id="TFF's own FedAvg"),
+        pytest.param(lambda folder: weights(small(defence="median"), folder), id="median"),
+        pytest.param(defended, id="FedCurv+Disc"),
         pytest.param(solved, id="IncFed"),
     ],
 )
@@ -185,10 +184,9 @@ def link(host: Host, state: str) -> None:
 def test_without_any_worker_the_run_stops_and_goes_on_later(
     three: list[Host], fleet: FleetConfig, tmp_path: Path
 ) -> None:
-    config = small_config(rounds=4)
-    study = small_study(tmp_path / "files")
-    expected = study.program(config, 0).run()[0].weights
-    program, run = study.program(config, 0), tmp_path / "run"
+    experiment = small_experiment(tmp_path / "files")
+    expected = experiment.program(small(rounds=4)).run()[0].weights
+    program, run = experiment.program(small(rounds=4)), tmp_path / "run"
     with Fleet(replace(fleet, patience=1.0)).installed():
         usual, rounds = program.federation.next, []
 
@@ -215,9 +213,8 @@ def test_a_file_that_only_one_worker_has(
     three: list[Host], fleet: FleetConfig, certificates: Path, tmp_path: Path
 ) -> None:
     """Each worker has the files of one client; the coordinator's own are elsewhere."""
-    study = small_study(tmp_path / "own", reading="window")
-    files = study.files(small_config(), 0)
-    expected = weights(small_config(), tmp_path / "again")
+    files = small_experiment(tmp_path / "own").files(small())
+    expected = weights(small(), tmp_path / "again")
     for host, client in zip(three, TRAIN):
         host.stop()
         folder = tmp_path / host.address / "study" / files.folder.name
@@ -228,7 +225,7 @@ def test_a_file_that_only_one_worker_has(
         host.start()
         host.command = usual
     try:
-        remote = FederatedStudy(study.inputs, tmp_path / "scratch", Path("study")).program(small_config(), 0).federation
+        remote = FederatedExperiment(small_data(), tmp_path / "scratch", Path("study")).program(small()).federation
         with Fleet(fleet).installed():
             state, _ = play(remote, 3)
             np.testing.assert_array_equal(remote.readout(state).weights, expected)

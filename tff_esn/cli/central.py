@@ -76,7 +76,7 @@ def train(request: Request) -> None:
         run.write_json("outcomes.json", outcomes)
         run.finish(_headline(outcomes))
     print_tables(request.study.root, table)
-    finish_note(run.folder)
+    finish_note(run.folder, *request.notes)
 
 
 def _numbers(scores: Any) -> dict[str, float]:
@@ -100,4 +100,5 @@ def _headline(outcomes: Any) -> dict[str, dict[str, float]]:
 def _title(request: Request, data: Any, seeds: int) -> str:
     columns = getattr(data.features, "columns", (data.features.label,))
     reading = f", {data.features.reading} reading" if hasattr(data.features, "reading") else ""
-    return f"Central model{reading}, {'+'.join(columns)}, preset {request.preset}, {seeds} seeds"
+    drawn = f"seed {request.seed}" if seeds == 1 else f"{seeds} seeds"
+    return f"Central model{reading}, {'+'.join(columns)}, preset {request.preset}, {drawn}"

@@ -67,4 +67,4 @@ def train(request: Request) -> None:
         (found,) = work.found(results).values()
         run.finish({"test_f1": sum(one["test_f1"] for one in found["scores"]) / seeds})
     print_tables(request.study.root, table)
-    finish_note(run.folder)
+    finish_note(run.folder, *request.notes)

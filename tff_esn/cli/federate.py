@@ -99,7 +99,7 @@ def train(request: Request) -> None:
             means = {part: sum(one.balanced_accuracy for one in own) / len(own) for part, own in parts.items()}
             run.finish(means)
     print_tables(request.study.root, table)
-    finish_note(run.folder)
+    finish_note(run.folder, *request.notes)
 
 
 def _recorded(request: Request, cell: Cell, seeds: Sequence[int]) -> dict[str, Any]:

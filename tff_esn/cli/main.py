@@ -24,10 +24,11 @@ from tff_esn.cli import (
     reproduce,
     runs,
     solve,
+    tune,
     worker,
 )
 from tff_esn.cli.options import Command, Group
-from tff_esn.console import log
+from tff_esn.console import log, tally
 from tff_esn.errors import TffEsnError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -44,23 +45,16 @@ app = typer.Typer(
 
     [bold]First steps[/bold]
 
-    [cyan]tff-esn demo[/cyan]                          the whole story on generated subjects
-
-    [cyan]tff-esn data synth /tmp/study[/cyan]         generated subjects in WESAD's layout
-
-    [cyan]tff-esn data check /path/to/WESAD[/cyan]     what a folder holds, and what is wrong with it
-
-    [cyan]tff-esn data stats /path/to/WESAD[/cyan]     the thesis's Tables 5.1 to 5.3 beside the printed numbers
-
-    [cyan]tff-esn central /path/to/WESAD[/cyan]        the centralised model beside its baselines, over seeds
-
-    [cyan]tff-esn federate fedavg /path/to/WESAD[/cyan]    the readout learned by federated clients
-
-    [cyan]tff-esn tune /path/to/WESAD[/cyan]           model selection over Table 6.1, then Table 6.3
-
-    [cyan]tff-esn reproduce --all --data /path/to/WESAD[/cyan]    every table and figure, and a report of them
-
-    [cyan]tff-esn errata[/cyan]                        what is wrong in the documents, each with evidence
+    [cyan]tff-esn demo[/cyan]                          a quick demo on synthetic data
+    [cyan]tff-esn data synth /tmp/study[/cyan]         synthetic subjects in WESAD's layout
+    [cyan]tff-esn data check WESAD[/cyan]              what a folder holds, and its defects
+    [cyan]tff-esn data stats WESAD[/cyan]              the thesis's Tables 5.1 to 5.3
+    [cyan]tff-esn central WESAD[/cyan]                 the centralised model and baselines
+    [cyan]tff-esn federate fedavg WESAD[/cyan]         a readout trained by federated rounds
+    [cyan]tff-esn solve incfed WESAD[/cyan]            a readout solved in closed form
+    [cyan]tff-esn tune WESAD[/cyan]                    model selection over Table 6.1
+    [cyan]tff-esn reproduce --all --data WESAD[/cyan]  every table and figure, with a report
+    [cyan]tff-esn errata[/cyan]                        errors in the documents, with evidence
     """,
 )
 app.add_typer(data.app, name="data")
@@ -70,6 +64,7 @@ app.add_typer(worker.app, name="worker")
 for command in (
     demo.demo,
     inspect.inspect,
+    tune.tune,
     reproduce.reproduce,
     reproduce.report,
     errata.errata,
@@ -119,7 +114,8 @@ def cli() -> click.Group:
 def main() -> None:
     """Runs a command; an error the user can act on is one line and exit status 2."""
     try:
-        status = cli().main(prog_name="tff-esn", standalone_mode=False)
+        with tally.told_at_end():
+            status = cli().main(prog_name="tff-esn", standalone_mode=False)
     except TffEsnError as error:
         _fail(str(error), BAD_INPUT)
     except click.UsageError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -90,11 +92,17 @@ def _common() -> list[click.Parameter]:
     ]
 
 
+def _filled(text: str | None) -> str | None:
+    """A help text whose paragraphs are a line each, so that they fill the terminal; a line of markup stays one."""
+    return text and re.sub(r"(?<!\n)\n(?![\n\[])", " ", inspect.cleandoc(text))
+
+
 class Command(TyperCommand):
     """A command with the common options."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.help = _filled(self.help)
         self.params.extend(_common())
 
 
@@ -103,6 +111,7 @@ class Group(TyperGroup):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.help = _filled(self.help)
         self.params.extend(_common())
 
 

@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
+from rich.markup import escape
 from typer.core import TyperOption
 
 from tff_esn.errors import ConfigError
@@ -73,21 +74,25 @@ def option_of(parameter: Parameter, default: str | None = None, group: str | Non
         param_decls=[parameter.option, _destination(parameter)],
         type=click.STRING,
         metavar=_metavar(parameter.type),
-        help=_first_sentence(parameter.help.replace("`", "")),
+        help=escape(_first_sentence(parameter.help.replace("`", ""))),
         show_default=shown or False,
         default=None,
         rich_help_panel=group or parameter.group,
     )
 
 
-def given_values(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    """By dotted name, the values of the options that were given."""
-    found = {}
+def given_values(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each option that was given, with its value by dotted name."""
     for parameter in parameters:
         text = values.get(_destination(parameter))
         if text is not None:
-            found[parameter.key] = parsed(text)
-    return found
+            yield parameter.option, {parameter.key: parsed(text)}
+
+
+def named_choices(values: Mapping[str, Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """What is chosen by name alone, such as `attack = "sign-flip"`, under the dotted name that its option has."""
+    choices = {parameter.key for parameter in parameters if parameter.key.endswith(".name")}
+    return {f"{key}.name" if f"{key}.name" in choices else key: value for key, value in values.items()}
 
 
 def parsed(text: str) -> Any:
@@ -110,11 +115,13 @@ def parsed(text: str) -> Any:
 
 def set_values(texts: Sequence[str]) -> dict[str, Any]:
     """Of `--set key=value`, the values by dotted name."""
-    found = {}
+    found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set {text}; expected KEY=VALUE, such as esn.units=100")
+        if key.strip() in found:
+            raise ConfigError(f"--set {key.strip()} is given twice; expected once")
         found[key.strip()] = parsed(value.strip())
     return found
 

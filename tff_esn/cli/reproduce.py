@@ -43,11 +43,11 @@ def reproduce(
     labels: Labels = None,
     jobs: Jobs = None,
 ) -> None:
-    """Make tables and figures of the documents again, beside the printed numbers.
+    """Reproduce tables and figures of the documents, beside the printed numbers.
 
-    Tells what is left to do, does it on all processors, and writes the folder of the report:
+    Lists the remaining work, runs it on all processors, and writes the report's folder:
     report.html, and every result, table and figure as files. Finished parts are kept:
-    stopped, the same command goes on where it stopped, and with more seeds only these are run.
+    interrupted, the same command resumes, and with more seeds only these are run.
     """
     from tff_esn.errors import ConfigError
     from tff_esn.runs.named import load_run, run_names
@@ -64,7 +64,7 @@ def reproduce(
     if list_:
         known = [run for run in runs if run.about.study in studies]
         plans = [plan_run(run, studies[run.about.study], first, count, quick) for run in known]
-        _print_list(runs, plans, jobs)
+        _print_list(runs, plans, jobs, quick)
         return
     plans = [plan_run(run, studies[run.about.study], first, count, quick) for run in runs]
     results = run_plans(plans, out or default_folder(plans), jobs)
@@ -170,7 +170,7 @@ def _studies(
     return studies
 
 
-def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
+def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optional[int], quick: bool) -> None:
     from tff_esn.console import output
     from tff_esn.runs.report.summary import DOCUMENTS
     from tff_esn.tables import text_table, to_terminal
@@ -183,7 +183,8 @@ def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optio
             plan = planned.get(run.name)
             done = f"{len(plan.kept)}/{len(plan.tasks)}" if plan else ""
             rows.append([run.name, covers, done, _left(plan, jobs) if plan else ""])
-    output.print(to_terminal(text_table("", ["Name", "Covers", "Done", "Left"], rows, numeric=["Done", "Left"])))
+    title = "Quick runs: one seed, few rounds and trials" if quick else "Full runs; --quick lists quick ones"
+    output.print(to_terminal(text_table(title, ["Name", "Covers", "Done", "Left"], rows, numeric=["Done", "Left"])))
     if len(plans) < len(runs):
         output.print("[dim]Nothing is generated yet: --data DIR tells what is left of a study.")
 

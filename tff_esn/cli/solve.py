@@ -19,7 +19,7 @@ solve = AlgorithmGroup(
     """Solve for a readout in closed form, with 25, 50, 75 and 100 % of the training subjects.
 
     Clients send statistics of their reservoir states, the server adds them and solves. The table shows the test
-    accuracy and the bytes that a client sends.
+    accuracy (that of the training subjects if the split has no others) and the bytes that a client sends.
     """,
 )
 
@@ -59,6 +59,7 @@ def train(request: Request) -> None:
     from tff_esn.runs.closed_form_table import ClosedFormConfig
     from tff_esn.runs.kinds.closed_form import ClosedFormRun, closed_form_table, threshold_table
     from tff_esn.runs.plan import run_parts
+    from tff_esn.runs.presets import algorithm_of
     from tff_esn.store.json_values import jsonable
     from tff_esn.tables import to_csv
 
@@ -70,6 +71,8 @@ def train(request: Request) -> None:
     parameters = dict(request.algorithm_settings)
     candidates = {"tau": parameters.pop("tau")} if isinstance(parameters.get("tau"), list) else {}
     precision = parameters.pop("precision", "float32")
+    for chosen in [{"tau": tau} for tau in candidates.get("tau", ())] or [{}]:
+        algorithm_of(request.kind.name, request.preset, {**parameters, **chosen}, request.source)
     method = {"name": request.kind.label, "algorithm": request.kind.name, "candidates": candidates, **parameters}
     settings = {
         "kind": "closed-form",
@@ -80,6 +83,7 @@ def train(request: Request) -> None:
         "presets": [request.preset],
         "repetitions": request.seeds or 3,
         "percent": _percent(request.options["percent"]),
+        "scored": _scored(request),
     }
     config = from_mapping(ClosedFormConfig, settings, request.source)
     run_kind = ClosedFormRun("solve", config, request.study, range(request.seed, request.seed + config.repetitions))
@@ -93,13 +97,18 @@ def train(request: Request) -> None:
         percent = max(config.percent)
         best = result.best_tau(request.kind.label, percent)
         run.save_model(_model(run_kind, best))
-        chosen = result.chosen(request.kind.label, percent)
-        run.finish({"test": sum(one.accuracy("test") for one in chosen) / len(chosen)})
+        repeated = result.chosen(request.kind.label, percent)
+        run.finish({config.scored: sum(one.accuracy(config.scored) for one in repeated) / len(repeated)})
     tables = [table]
     if candidates:
         tables.append(threshold_table(result, request.kind.label, request.preset))
     print_tables(request.study.root, *tables)
-    finish_note(run.folder)
+    finish_note(run.folder, *request.notes)
+
+
+def _scored(request: Request) -> str:
+    """Whose accuracy is shown."""
+    return "test" if request.study.partition(request.data).test else "train"
 
 
 def _percent(text: str) -> list[int]:
@@ -132,7 +141,7 @@ def _solve_with_tff(request: Request) -> None:
     algorithm: ClosedForm = algorithm_of(  # type: ignore[assignment]
         request.kind.name, request.preset, request.algorithm_settings, request.source
     ).with_seed(request.seed)
-    data = request.study.dataset(request.data, request.jobs)
+    data, part = request.study.dataset(request.data, request.jobs), _scored(request)
     if request.options["clients_only"] is not None:
         console.print(f"Files: {write_sequences(request.options['clients_only'], data)}", soft_wrap=True)
         return
@@ -142,8 +151,8 @@ def _solve_with_tff(request: Request) -> None:
         seen = files if fleet is None or fleet.data is None else fleet.data / files.name
         with request.store.resume_or_create("solve", recorded, request.seed) as run:
             model = fit_with_tff(algorithm, data, seen)
-            score = model.score(data.part("test"))
+            score = model.score(data.part(part))
             run.save_model(model)
-            run.finish({"test": score})
-    output.print(f"{algorithm.label}: test accuracy {score:.4f} with all training clients, by TFF", highlight=False)
-    finish_note(run.folder)
+            run.finish({part: score})
+    output.print(f"{algorithm.label}: {part} accuracy {score:.4f} with all training clients, by TFF", highlight=False)
+    finish_note(run.folder, *request.notes)

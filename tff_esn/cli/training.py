@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from typer.core import TyperArgument, TyperOption
@@ -17,6 +17,7 @@ from tff_esn.cli.parameter_options import (
     Parameter,
     combined,
     given_values,
+    named_choices,
     option_of,
     parameters_of,
     set_values,
@@ -29,12 +30,13 @@ from tff_esn.features.recipe import FEATURE_RECIPES
 from tff_esn.features.study import DataSettings, Study
 from tff_esn.parameters import from_mapping, help_of, merged, read_toml
 from tff_esn.registry import expected
-from tff_esn.runs.presets import PRESETS
+from tff_esn.runs.presets import PRESETS, PresetName
 from tff_esn.store.json_values import flat
 from tff_esn.store.run_folders import RunStore
 from tff_esn.tables import Table, to_terminal
 
 DATA, RUN = "Data", "Run"
+_PRESET = Parameter("preset", "--preset", PresetName, None, "As published, or with errors fixed.", MAIN)
 #: Parameters that stand first in the help.
 _FIRST = (
     "rounds",
@@ -56,6 +58,7 @@ class Request:
         kind: The algorithm.
         study: The study.
         given: Settings as nested tables: `preset`, `data`, and the algorithm's parameters.
+        names_split: Whether a split was named.
         seed: The first seed.
         seeds: How many; None for the command's own number.
         jobs: Processes; None for one per processor.
@@ -66,6 +69,7 @@ class Request:
     kind: type[Algorithm]
     study: Study
     given: dict[str, Any]
+    names_split: bool
     seed: int
     seeds: int | None
     jobs: int | None
@@ -86,6 +90,13 @@ class Request:
     def algorithm_settings(self) -> dict[str, Any]:
         """The algorithm's parameters that were given."""
         return {key: value for key, value in self.given.items() if key not in ("preset", "data")}
+
+    @property
+    def notes(self) -> list[str]:
+        """Which split it is if none was named and those of the documents do not fit."""
+        if self.names_split or self.given["data"]["split"] != LEAVE_OUT_LAST:
+            return []
+        return [f"--split {LEAVE_OUT_LAST}, as the study does not have the subjects of the documents' splits"]
 
     @property
     def store(self) -> RunStore:
@@ -110,17 +121,18 @@ def training_command(
         defaults: Of a study and a preset, settings of the data where nothing is given.
     """
     own = [one for one in parameters_of(kind, kind.label) if one.key != "esn.seed"]
-    recipes = _recipe_parameters()
+    of_data = [*_data_parameters(), *_recipe_parameters()]
+    known = (*own, *of_data, _PRESET)
 
     def callback(folder: Path, **values: Any) -> None:
         context = click.get_current_context()
         common = settings(context)  # type: ignore[arg-type]
-        options = {**_data_values(recipes, values), **given_values(own, values)}
-        if values["preset"] is not None:
-            options["preset"] = values["preset"]
         file = {} if values["config"] is None else flat(read_toml(values["config"]))
-        sources = (("an option", options), ("--set", set_values(values["set_"])), (str(values["config"]), file))
-        given = combined(*sources)
+        given = combined(
+            *given_values(known, values),
+            ("--set", named_choices(set_values(values["set_"]), known)),
+            (str(values["config"]), named_choices(file, known)),
+        )
         if given.get("algorithm", kind.name) != kind.name:
             raise click.UsageError(
                 f"algorithm = {given['algorithm']!r} in {values['config']} with {kind.name}", context
@@ -130,14 +142,13 @@ def training_command(
         chosen = given.get("preset", preset)
         if chosen not in PRESETS:
             raise click.UsageError(f"no preset {chosen!r}; {expected(chosen, PRESETS)}", context)
-        data = (defaults or default_data)(study.folder, chosen)
-        if "name" in given.get("data", {}).get("features", {}):
-            data = {**data, "features": {}}
+        data, given_data = dict((defaults or default_data)(study.folder, chosen)), given.get("data", {})
+        if "name" in given_data.get("features", {}):
+            data["features"] = _features(study.folder, given_data["features"]["name"])
         given = merged({"preset": chosen, "data": data}, given)
-        request = Request(
-            kind, study, given, common.seed, values["seeds"], values["jobs"], values, str(values["config"] or "options")
-        )
-        train(request)
+        source = str(values["config"] or "options")
+        chosen_split = "split" in given_data
+        train(Request(kind, study, given, chosen_split, common.seed, values["seeds"], values["jobs"], values, source))
 
     params: list[click.Parameter] = [
         TyperArgument(
@@ -149,7 +160,7 @@ def training_command(
             help="The study's folder.",
         ),
         *_ordered(own, kind),
-        *_data_options(recipes),
+        *(option_of(one) for one in (*of_data, _PRESET)),
         *run_options(),
         *extra,
     ]
@@ -167,7 +178,6 @@ def default_split(study: StudyFolder, wanted: str) -> str:
     for name in (wanted, study.growing_split):
         if set(SPLITS[name].subjects) <= set(study.subjects):
             return name
-    console.print(f"--split {LEAVE_OUT_LAST}: the study has not the subjects of {wanted!r}", highlight=False)
     return LEAVE_OUT_LAST
 
 
@@ -185,7 +195,6 @@ def channel_data(study: StudyFolder, preset: str) -> dict[str, Any]:
 def run_options() -> list[click.Parameter]:
     """Options of every command that trains."""
     return [
-        _option("--preset", metavar="|".join(PRESETS), help="As published, or with errors fixed.", panel=MAIN),
         _option("--seeds", type=click.IntRange(1), help="Number of seeds, starting at --seed.", panel=MAIN),
         _option(
             "--config",
@@ -253,22 +262,16 @@ def _recipe_parameters() -> list[Parameter]:
     return list(found.values())
 
 
-def _data_options(recipes: Sequence[Parameter]) -> list[click.Parameter]:
+def _data_parameters() -> list[Parameter]:
+    """The parameters of `DataSettings`."""
     texts = help_of(DataSettings)
-    names = "|".join(FEATURE_RECIPES.names())
+    recipes = Literal[FEATURE_RECIPES.names()]  # type: ignore[valid-type]
+    features = "Feature recipe; default the preset's, or the study's."
     return [
-        _option("--features", metavar=names, help="Feature recipe; default the preset's, or the study's.", panel=MAIN),
-        _option("--task", metavar="TEXT", help=texts["task"], panel=DATA),
-        _option("--split", metavar="TEXT", help="Train/validation/test split.", panel=DATA),
-        *(option_of(one) for one in recipes),
+        Parameter("data.features.name", "--features", recipes, None, features, MAIN),
+        Parameter("data.task", "--task", str, None, texts["task"], DATA),
+        Parameter("data.split", "--split", str, None, "Train/validation/test split.", DATA),
     ]
-
-
-def _data_values(recipes: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    found = given_values(recipes, values)
-    named = {"data.features.name": "features", "data.task": "task", "data.split": "split"}
-    found.update({key: values[name] for key, name in named.items() if values[name] is not None})
-    return found
 
 
 def _described(kind: type[Algorithm]) -> str:
@@ -284,6 +287,7 @@ def print_tables(folder: Path, *tables: Table) -> None:
         output.print(f"[yellow]{GENERATED}")
 
 
-def finish_note(folder: Path) -> None:
-    """Says where a run is kept."""
-    console.print(f"Run folder: {folder}", highlight=False, soft_wrap=True)
+def finish_note(folder: Path, *notes: str) -> None:
+    """Says where a run is kept, after what else there is to say of it."""
+    for note in (*notes, f"Run folder: {folder}"):
+        console.print(note, highlight=False, soft_wrap=True)

@@ -98,7 +98,9 @@ def fleet_options() -> list[click.Parameter]:
             show_default=True,
             help="Seconds that one client's work may take on a worker.",
         ),
-        option(FRANK, "insecure", is_flag=True, help="Disables TLS: anyone who can connect can run code."),
+        option(
+            FRANK, "insecure", is_flag=True, default=False, help="Disables TLS: anyone who can connect can run code."
+        ),
     ]
 
 

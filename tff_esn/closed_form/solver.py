@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from tff_esn.console import log
+from tff_esn.console import tally
 from tff_esn.errors import ConfigError
 
 #: Below this reciprocal condition number fewer than three digits of a Cholesky solution are right.
 MIN_RECIPROCAL_CONDITION = 1e-13
+ILL_CONDITIONED = "systems ill-conditioned for Cholesky, solved by eigenvalues or singular values"
 
 
 def solve_symmetric(a: NDArray, b: NDArray, regularization: float) -> NDArray[np.float64]:
@@ -35,7 +34,7 @@ def solve_symmetric(a: NDArray, b: NDArray, regularization: float) -> NDArray[np
         reciprocal, _ = scipy.linalg.lapack.dpocon(factor, np.abs(matrix).sum(axis=0).max(), uplo="L")
         if reciprocal > MIN_RECIPROCAL_CONDITION:
             return scipy.linalg.cho_solve((factor, True), a.T).T
-    _say_once(len(b), regularization)
+    tally.add(ILL_CONDITIONED)
     values, vectors = np.linalg.eigh(b)
     # What is negative is a rounding error of 0.
     values = np.maximum(values, 0) + regularization
@@ -55,7 +54,7 @@ def solve_general(a: NDArray, b: NDArray, regularization: float) -> NDArray[np.f
         return scipy.linalg.lu_solve((factor, pivots), a.T).T
     if failed and regularization == 0:
         raise _singular(regularization)
-    _say_once(len(b), regularization)
+    tally.add(ILL_CONDITIONED)
     return np.linalg.lstsq(matrix.T, a.T, rcond=None)[0].T
 
 
@@ -65,15 +64,6 @@ def _checked(a: NDArray, b: NDArray, regularization: float) -> tuple[NDArray[np.
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ConfigError("A or B holds values that are not finite; expected finite numbers")
     return np.asarray(a, np.float64), b + regularization * np.eye(len(b))
-
-
-@cache
-def _say_once(units: int, regularization: float) -> None:
-    log.warning(
-        "B of %d units with lambda = %g is ill-conditioned for Cholesky: solved by its eigenvalues or singular values",
-        units,
-        regularization,
-    )
 
 
 def _singular(regularization: float) -> ConfigError:

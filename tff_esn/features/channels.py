@@ -19,7 +19,7 @@ from tff_esn.datasets.tables import AFFECT, FeatureTable, Task
 from tff_esn.errors import ConfigError
 from tff_esn.features.recipe import FEATURE_RECIPES, FeatureRecipe, RecordingInputs, table_arrays
 from tff_esn.features.windows import chunks
-from tff_esn.parameters import STRICT, PositiveFloat, PositiveInt
+from tff_esn.parameters import STRICT, Names, PositiveFloat, PositiveInt
 
 Device = Literal["chest", "wrist", "phones", "watches"]
 #: Sensors of each device in the order of the authors' public code.
@@ -53,7 +53,7 @@ class Channels(FeatureRecipe):
     device: Device = "chest"
     rate: Optional[PositiveFloat] = None
     steps: PositiveInt = 700
-    models: Optional[tuple[str, ...]] = ("nexus4",)
+    models: Optional[Names] = ("nexus4",)
     tolerance: PositiveFloat = 0.02
     max_gap: PositiveFloat = 1.0
 

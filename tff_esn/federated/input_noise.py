@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
 from tff_esn.errors import ConfigError
-from tff_esn.parameters import STRICT, NonNegativeFloat, Parameters
+from tff_esn.parameters import STRICT, Names, NonNegativeFloat, Parameters
 from tff_esn.seeds import generator_for
 
 
@@ -23,7 +23,7 @@ class InputNoise(Parameters):
     """
 
     standard_deviation: NonNegativeFloat = 0.0
-    clients: Optional[tuple[str, ...]] = None
+    clients: Optional[Names] = None
 
     def added_to(self, data: FederatedDataset, seed: int) -> FederatedDataset:
         """The data set with noise on the inputs of the chosen clients, each from the seed and its name.

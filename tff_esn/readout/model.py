@@ -16,7 +16,7 @@ from tff_esn.errors import ConfigError
 from tff_esn.features.recipe import FeatureRecipeChoice
 from tff_esn.metrics import METRICS, Scores, per_subject, score
 from tff_esn.parameters import STRICT, PositiveInt
-from tff_esn.readout.readout import Readout
+from tff_esn.readout.readout import Readout, nearest_probabilities
 from tff_esn.reservoir.samples import sample_states
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.store.json_values import jsonable
@@ -122,8 +122,7 @@ class TrainedESN:
         if scores.ndim == 1:
             ones = np.clip(scores, 0.0, 1.0)
             return np.stack([1 - ones, ones], axis=1)
-        positive = np.maximum(scores, 1e-9)
-        return positive / positive.sum(axis=1, keepdims=True)
+        return scores if self.readout.activation == "softmax" else nearest_probabilities(scores)
 
     def predicted(self, scores: NDArray) -> NDArray[np.int64]:
         """The class of each score, as `predict`."""
@@ -134,8 +133,7 @@ class TrainedESN:
     def predict_proba(self, data: FederatedDataset) -> NDArray:
         """Probabilities `(samples, classes)` of all samples, client after client.
 
-        A readout solved by ridge regression estimates them but is not confined to [0, 1]: its outputs are cut off
-        at 0, with two classes also at 1, and divided by their sum.
+        Of a readout solved by ridge regression, whose outputs estimate them but need not be any, the nearest ones.
         """
         return self.probabilities(np.concatenate(list(self.decision_function(data).values())))
 

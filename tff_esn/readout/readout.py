@@ -79,6 +79,20 @@ def squeeze_single(outputs: NDArray) -> NDArray:
     return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
+def nearest_probabilities(outputs: NDArray) -> NDArray:
+    """The probabilities nearest to outputs `(n, classes)`, in their order (Duchi et al. 2008, Figure 1).
+
+    >>> nearest_probabilities(np.array([[0.2, 0.5, 0.3], [-0.1, 0.3, 0.8], [3.0, 0.0, 0.0]])).round(3)
+    array([[0.2 , 0.5 , 0.3 ],
+           [0.  , 0.25, 0.75],
+           [1.  , 0.  , 0.  ]])
+    """
+    descending = -np.sort(-outputs, axis=1)
+    excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, outputs.shape[1] + 1)
+    positive = np.count_nonzero(descending > excess, axis=1)
+    return np.maximum(outputs - np.take_along_axis(excess, positive[:, None] - 1, axis=1), 0)
+
+
 def output_layer(classes: int) -> tuple[int, Activation]:
     """The number of outputs that tell so many classes apart by probability, and their activation.
 

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.errors import ConfigError
-from tff_esn.parameters import STRICT, Parameters, Share
+from tff_esn.parameters import STRICT, Names, Parameters, Share
 from tff_esn.registry import Registry
 from tff_esn.seeds import generator_for
 
@@ -28,7 +28,7 @@ class Attack(Parameters):
     """
 
     share: Share = 0.5
-    clients: Optional[tuple[str, ...]] = None
+    clients: Optional[Names] = None
 
     name: ClassVar[str]
 

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,8 @@ class RoundRecord:
     def note(self) -> str:
         """The scores in a few words, for a progress bar."""
         parts = self.scores or {}
-        return ", ".join(f"{part} {scores.balanced_accuracy:.3f}" for part, scores in parts.items())
+        told = ", ".join(f"{part} {scores.balanced_accuracy:.2f}" for part, scores in parts.items())
+        return f"balanced accuracy: {told}" if told else ""
 
 
 @dataclass(frozen=True)
@@ -146,14 +148,7 @@ class Program:
         """
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
             records: list[RoundRecord] = []
-            readout = asyncio.run(self._run(checkpoint, release_managers, check, bar, records.append))
-            return readout, records
-
-    async def run_async(self, description: str = "Rounds") -> tuple[Readout, list[RoundRecord]]:
-        """As `run`, in an event loop that is running already, such as a notebook's."""
-        with deferred_interrupts() as check, progress(description, self.rounds) as bar:
-            records: list[RoundRecord] = []
-            return await self._run(None, (), check, bar, records.append), records
+            return self._run(checkpoint, release_managers, check, bar, records.append), records
 
     def run_in(self, folder: Path, description: str = "Rounds") -> Readout:
         """Runs in a folder, from where an earlier run in it stopped.
@@ -163,9 +158,9 @@ class Program:
         """
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
             checkpoint = Checkpoint(folder / "state.npz")
-            return asyncio.run(self._run(checkpoint, [MetricsFile(folder)], check, bar, lambda record: None))
+            return self._run(checkpoint, [MetricsFile(folder)], check, bar, lambda record: None)
 
-    async def _run(
+    def _run(
         self,
         checkpoint: Checkpoint | None,
         release_managers: Sequence[Any],
@@ -177,7 +172,7 @@ class Program:
         if checkpoint is not None:
             state, done = checkpoint.load(state)
         if not done:
-            keep(await self._finish(RoundRecord(0, (), None, self._scores(state, 0)), release_managers))
+            keep(self._finish(RoundRecord(0, (), None, self._scores(state, 0)), release_managers))
         bar.advance(done)
         saved, saved_at = done, time.monotonic()
         for number in range(done + 1, self.rounds + 1):
@@ -191,7 +186,7 @@ class Program:
                 raise
             seconds = time.perf_counter() - start
             record = RoundRecord(number, tuple(drawn), report, self._scores(state, number), seconds)
-            keep(await self._finish(record, release_managers))
+            keep(self._finish(record, release_managers))
             bar.advance(note=record.note())
             try:
                 check()
@@ -203,10 +198,17 @@ class Program:
                     saved, saved_at = number, time.monotonic()
         return self.federation.readout(state)
 
-    async def _finish(self, record: RoundRecord, release_managers: Sequence[Any]) -> RoundRecord:
+    def _finish(self, record: RoundRecord, release_managers: Sequence[Any]) -> RoundRecord:
         for client in record.report.left_out if record.report else ():
             log.warning("round %d went on without %s: an update that is not finite", record.number, client)
-        await asyncio.gather(*(manager.release(record.values(), record.number) for manager in release_managers))
+        if release_managers:
+
+            async def release() -> None:
+                await asyncio.gather(*(one.release(record.values(), record.number) for one in release_managers))
+
+            # In a thread of its own: in a notebook's an event loop is running already.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, release()).result()
         return record
 
     def _scores(self, state: Any, number: int) -> dict[str, Scores] | None:
