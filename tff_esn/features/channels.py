@@ -39,14 +39,14 @@ class Channels(FeatureRecipe):
     """Raw channels, z-scored over a subject's labelled steps, in chunks that each start from a zero state.
 
     Attributes:
-        device: `chest` (ACC x3, Resp, EDA, ECG, EMG, Temp) or `wrist` (ACC x3, BVP, EDA, TEMP) of WESAD; `phones` or
-            `watches` (accelerometer and gyroscope) of HHAR.
-        rate: Common rate in Hz; None for that of the device's fastest sensor (chest 700, wrist 64), or the samples of
-            HHAR as they arrived.
+        device: Device of raw channels: `chest` (ACC x3, Resp, EDA, ECG, EMG, Temp) or `wrist` (ACC x3, BVP, EDA, TEMP)
+            of WESAD; `phones` or `watches` (accelerometer and gyroscope) of HHAR.
+        rate: Rate of raw channels in Hz; None for that of the device's fastest sensor (chest 700, wrist 64), or the
+            samples of HHAR as they arrived.
         steps: Length of a chunk, cut inside each labelled stretch; each step is a sample.
         models: Models of HHAR's devices to keep, None for all. The FedIP and pFedRR papers use the Nexus 4.
         tolerance: Longest time in seconds between joined samples of HHAR's accelerometer and gyroscope.
-        max_gap: Longest time in seconds between samples of HHAR that is no break.
+        max_gap: Longest time in seconds between samples of HHAR that are in the same sequence.
     """
 
     name = "channels"

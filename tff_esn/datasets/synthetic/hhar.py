@@ -4,7 +4,7 @@ Every user carries the same devices through six activities, with transitions bet
 them and one pause. A movement is a periodic swing about the direction of gravity; its
 tempo and strength depend on the activity and the user, how it shows on the three axes
 on the device. Walking and the two directions on stairs overlap between users, as do
-sitting and standing in posture, so that no threshold tells them apart.
+sitting and standing in posture, so that no threshold separates them.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def _measured(
     wearer: _Wearer, unit: _Unit, motion: _Motion, times: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """What a sensor measures of a motion: `(samples, 3)`."""
-    # Nobody keeps time like a metronome: tempo and strength wander slowly.
+    # Human movement is not strictly periodic: tempo and strength drift slowly.
     wander = 0.6 * np.sin(2 * np.pi * 0.07 * times + wearer.phase)
     strength = 1 + 0.25 * np.sin(2 * np.pi * 0.11 * times + 2 * wearer.phase)
     cycles = (2 * np.pi * motion.tempo * times + wander)[:, None] + unit.lags

@@ -1,7 +1,7 @@
-"""Generated subjects: WESAD's protocol, a body that answers to it, and the sensors on it.
+"""Generated subjects: WESAD's protocol, the body's response to it, and the sensors on it.
 
-A subject is drawn in three steps: the protocol (who does what when), the body's answer to it
-(arousal, movement, breathing and heartbeats on one clock), and what each sensor makes of that.
+A subject is drawn in three steps: the protocol, the body's response to it (arousal, movement,
+breathing and heartbeats on one clock), and the signal of each sensor.
 Wave shapes come from NeuroKit2's simulators. Those keep one rate for a whole call, so beats and
 breaths are simulated one per unit of time and then stretched to the rate the body has at each
 moment: rates change smoothly and no stretch of the protocol has a seam.
@@ -99,7 +99,7 @@ def _position(subject: str) -> int:
 
 
 def draw_protocol(streams: Streams, minutes: float) -> tuple[_Stretch, ...]:
-    """Who does what when: WESAD's stretches in one of its two orders, scaled to `minutes`."""
+    """The protocol: WESAD's stretches in one of its two orders, scaled to `minutes`."""
     if not (math.isfinite(minutes) and minutes >= MINUTES_AT_LEAST):
         raise ConfigError(f"minutes is {minutes:g}; expected at least {MINUTES_AT_LEAST:g}")
     seconds = round(minutes * 60)
@@ -141,7 +141,7 @@ _MOVING = {
 
 @dataclass(frozen=True)
 class _Traits:
-    """What tells one subject from another."""
+    """Parameters that differ between subjects."""
 
     heart_rate: float
     heart_response: float
