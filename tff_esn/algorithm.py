@@ -1,4 +1,4 @@
-"""What every algorithm is: parameters with a name, and `fit`, which makes a trained model of a data set."""
+"""The base of all algorithms: parameters with a name, and `fit`, which trains a model on a data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _A = TypeVar("_A", bound="Algorithm")
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class Algorithm(Parameters):
-    """A way to a readout.
+    """An algorithm that trains a readout.
 
     Attributes:
         esn: The reservoir.
@@ -43,7 +43,7 @@ class Algorithm(Parameters):
         """
 
     def with_seed(self: _A, seed: int) -> _A:
-        """The same with another seed of every random choice."""
+        """A copy with another seed of every random choice."""
         return self.replaced({"esn.seed": seed})
 
 

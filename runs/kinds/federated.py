@@ -135,8 +135,8 @@ class SweepConfig:
 
     def __post_init__(self) -> None:
         """Checks, before hours of work, that what is shown is told apart by settings of the grid."""
-        all_shown: list[SweepTable | SweepPivot | SweepFigure] = [*self.tables, *self.pivots, *self.figures]
-        for shown in all_shown:
+        everything: list[Any] = [*self.tables, *self.pivots, *self.figures]
+        for shown in everything:
             for part in ("rows", "columns", "lines", "each"):
                 given = getattr(shown, part, [])
                 for name in [given] if isinstance(given, str) else given:

@@ -241,7 +241,7 @@ def test_a_run_that_was_interrupted_and_killed_ends_as_one_that_was_not(
         process.send_signal(signal.SIGINT)
         printed, complaint = process.communicate(timeout=PATIENCE)
     assert (process.returncode, printed) == (130, "")
-    assert complaint == ("tff-esn: interrupted; what was finished is kept, and the same command continues from there\n")
+    assert complaint == ("tff-esn: interrupted; finished work is kept, and the same command resumes\n")
     assert record(folder)["status"] == "interrupted"
     assert is_gone(worker)
     assert int(np.load(folder / "state.npz")["round"]) == int(rows(folder)[-1]["step"])

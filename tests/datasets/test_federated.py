@@ -119,7 +119,7 @@ def test_a_client_may_have_nothing(nothing: Any, labels: Any) -> None:
         (
             {"a": (values(2, 3, 1), [0, 1]), "b": ([values(3, 1), values(4, 2)], [0, 1])},
             {},
-            "b: sequence 1 has 2 feature values a step; expected 1, as the others have",
+            "b: sequence 1 has 2 feature values per step; expected 1, as the others have",
         ),
         ({"a": (values(2, 3, 2), [0, 1])}, {"features": ["EDA"]}, "features EDA; expected names for 2"),
         (

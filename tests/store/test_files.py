@@ -217,4 +217,4 @@ def test_a_damaged_checkpoint_begins_anew_and_a_foreign_one_is_refused(
     content = checkpoint.path.read_bytes()
     checkpoint.path.write_bytes(content[: len(content) // 2])
     assert checkpoint.load(like) == (like, 0)
-    assert "damaged checkpoint" in caplog.text and "the run begins anew" in caplog.text
+    assert "damaged checkpoint" in caplog.text and "the run starts over" in caplog.text

@@ -1,1 +1,1 @@
-"""The centralised model: a readout trained by gradients on everyone's data."""
+"""The centralised model: a readout trained by gradients on all data."""

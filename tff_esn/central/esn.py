@@ -1,4 +1,4 @@
-"""The centralised model (thesis chapter 6): a reservoir with a dense readout, trained on everyone's data."""
+"""The centralised model (thesis chapter 6): a reservoir with a dense readout, trained on all data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tff_esn.reservoir.weights import draw_weights
 @ALGORITHMS.register
 @dataclass(frozen=True, repr=False, config=STRICT)
 class CentralESN(GradientTraining, Algorithm):
-    """One readout learned from the samples of all training clients in one place: what federations are compared with."""
+    """A readout trained on the samples of all training clients in one place, as a reference for federated training."""
 
     name = "central"
     label = "central ESN"

@@ -1,4 +1,4 @@
-"""`tff-esn central`: the centralised model, its readouts and the baselines."""
+"""`tff-esn central`: trains the centralised model and the baselines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ central = LazyCommand(
     "central",
     """Train the centralised ESN and the baselines; score design and test set over seeds.
 
-    The defaults are the thesis's Table 6.2; the table is its Table 6.3. Writes a run folder with the scores of every
-    seed and subject, and the model of the first seed. Interrupted, the same command resumes.
+    The defaults are those of the thesis's Table 6.2; the output is its Table 6.3. Writes a run folder with the scores
+    of every seed and subject, and the model of the first seed. If interrupted, the same command resumes.
     """,
     "tff_esn.cli.central",
 )

@@ -18,8 +18,8 @@ solve = AlgorithmGroup(
     "tff_esn.cli.solve",
     """Solve for a readout in closed form, with 25, 50, 75 and 100 % of the training subjects.
 
-    Clients send statistics of their reservoir states, the server adds them and solves. The table shows the test
-    accuracy (that of the training subjects if the split has no others) and the bytes that a client sends.
+    Clients send statistics of their reservoir states; the server adds them and solves. The table shows the test
+    accuracy (the training accuracy if the split has no test subjects) and the bytes that a client sends.
     """,
 )
 
@@ -36,14 +36,14 @@ def command(name: str) -> click.Command:
         param_decls=["--engine"],
         type=click.Choice(["numpy", "tff"]),
         default="numpy",
-        help="Where it is computed: the fast kernel, or TensorFlow Federated.",
+        help="Backend: the fast NumPy kernel, or TensorFlow Federated.",
         show_default=True,
         rich_help_panel=RUN,
     )
     shares = TyperOption(
         param_decls=["--percent"],
         default="25,50,75,100",
-        help="Shares of the training subjects.",
+        help="Percentages of the training subjects, joined by commas.",
         show_default=True,
         rich_help_panel=MAIN,
     )
@@ -108,7 +108,7 @@ def train(request: Request) -> None:
 
 
 def _scored(request: Request) -> str:
-    """Whose accuracy is shown."""
+    """The part of the split whose accuracy is shown."""
     return "test" if request.study.partition(request.data).test else "train"
 
 
@@ -130,7 +130,7 @@ def _model(run_kind: Any, tau: float | None) -> Any:
 
 
 def _solve_with_tff(request: Request) -> None:
-    """The same on TensorFlow Federated, with all training clients and the first seed."""
+    """Solves on TensorFlow Federated, with all training clients and the first seed."""
     from tff_esn.cli.training import finish_note
     from tff_esn.cli.worker import fleet_of, on_fleet
     from tff_esn.closed_form.federation import fit_with_tff, write_sequences

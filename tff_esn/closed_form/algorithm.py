@@ -1,4 +1,4 @@
-"""What algorithms in closed form share: clients send something of their ridge statistics, the server solves."""
+"""Base of the algorithms in closed form: clients send ridge statistics or parts of them, the server solves."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class AdaptedReservoir:
 
     Attributes:
         weights: The reservoir.
-        bytes_up: Of each client, over all rounds.
-        bytes_down: To each client, over all rounds.
+        bytes_up: Bytes from each client, over all rounds.
+        bytes_down: Bytes to each client, over all rounds.
     """
 
     weights: ReservoirWeights
@@ -48,10 +48,11 @@ class ClosedForm(Algorithm):
 
     Attributes:
         ridge: Regularisation lambda.
-        bias: Whether the readout has a bias, which is not penalised; the papers' have none.
-        class_weight: How much a sample of each class counts: `balanced`, a weight each, or none.
-        regularization: lambda added `once` at the server, or inside every client's B (IncFed paper, eq. 7, as printed).
-        precision: Of states and their products; sums and solutions are in float64.
+        bias: Whether the readout has a bias, which is not penalised; those of the papers have none.
+        class_weight: Weight of a sample of each class: `balanced`, one weight per class, or none.
+        regularization: Where lambda is added: `once` at the server, or `per_client` in every B (IncFed paper, eq. 7, as
+            printed).
+        precision: Precision of states and their products; sums and solutions are in float64.
         wire: Type of the values in messages.
     """
 
@@ -66,14 +67,14 @@ class ClosedForm(Algorithm):
 
     @abstractmethod
     def solve(self, statistics: Statistics) -> FederatedReadout:
-        """The readout of the clients' statistics, and what it cost."""
+        """The readout from the clients' statistics, and the bytes sent."""
 
     def adapted(self, data: FederatedDataset, weights: ReservoirWeights) -> AdaptedReservoir:
         """The reservoir adapted to the training clients; as it was drawn, unless the algorithm adapts it."""
         return AdaptedReservoir(weights)
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
-        """The same on TensorFlow Federated: from a reservoir and clients (see `computations`) to the readout W."""
+        """Solves on TensorFlow Federated: from a reservoir and clients (see `computations`) to the readout W."""
         raise ConfigError(f"{self.name} by TensorFlow Federated, which has no such computation; expected engine numpy")
 
     def statistics(self, data: FederatedDataset, weights: ReservoirWeights) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tff_esn.readout.readout import Readout
 @ALGORITHMS.register
 @dataclass(frozen=True, repr=False, config=STRICT)
 class AveragedRidge(ClosedForm):
-    """The mean of the clients' own ridge readouts; a client without samples has none and does not count.
+    """The mean of the ridge readouts of each client; a client without samples has none and does not count.
 
     Attributes:
         averaging: Weight of a client's readout: `N_c/N`, or `1/N_c` as printed.

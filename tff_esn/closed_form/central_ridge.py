@@ -1,4 +1,4 @@
-"""Ridge regression of everyone's data in one place: what IncFed equals (IncFed paper, eq. 3)."""
+"""Ridge regression on all data in one place, which IncFed equals (IncFed paper, eq. 3)."""
 
 from __future__ import annotations
 

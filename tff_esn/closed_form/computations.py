@@ -64,7 +64,7 @@ def client_struct(path: str | PathLike[str], order: NDArray) -> OrderedDict[str,
 
 
 def build_incfed(shapes: Shapes, regularization: float) -> tff.templates.IterativeProcess:
-    """IncFed: each round's data are added to what came before (IncFed paper, eqs. 6-12).
+    """IncFed: each round's statistics are added to the earlier ones (IncFed paper, eqs. 6-12).
 
     `next(state, reservoir, clients)` returns the new state and the readout W, `(outputs, units)`. With different
     clients in different rounds the same process trains on a stream of clients.

@@ -1,4 +1,4 @@
-"""Closed forms by TensorFlow Federated, beside the same without it."""
+"""Closed forms computed by TensorFlow Federated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tff_esn.store.json_values import fingerprint
 
 
 def write_sequences(folder: Path, data: FederatedDataset) -> Path:
-    """Writes a file for each training client, in a folder of their own below this one, which it returns."""
+    """Writes a file for each training client to a new subfolder, which it returns."""
     own = folder / fingerprint([data.recipe, data.task.name])
     for client in data.partition.train:
         sequences = data.sequences[client]
@@ -40,7 +40,7 @@ def fit_with_tff(algorithm: ClosedForm, data: FederatedDataset, folder: Path) ->
     Args:
         algorithm: What is solved.
         data: The clients, in chunks.
-        folder: Where those who compute for the clients have what `write_sequences` wrote.
+        folder: Folder of the files of `write_sequences`, as seen where the clients' work is done.
     """
     train, weights = data.partition.train, algorithm.drawn(data)
     steps = data.sequences[train[0]].steps

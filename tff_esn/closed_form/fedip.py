@@ -2,7 +2,7 @@
 
     g_{t+1} = sum_c (n_c / n) g^c_{t+1},  b_{t+1} = sum_c (n_c / n) b^c_{t+1}         (FedIP paper, Algorithm 1, line 9)
 
-with g^c, b^c what E epochs of intrinsic plasticity on client c's own data make of g_t, b_t (eqs. 2-3; the rule is in
+with g^c, b^c the result of E epochs of intrinsic plasticity on client c's data, from g_t, b_t (eqs. 2-3; the rule is in
 `tff_esn.reservoir.plasticity`), and n_c its number of sequences. The readout is IncFed's, on the reservoir adapted.
 """
 
@@ -35,7 +35,7 @@ class FedIP(IncFed):
     """IncFed on a reservoir whose gains and biases the clients adapt together.
 
     Attributes:
-        plasticity: The rule, and how long it is followed.
+        plasticity: The rule, and its rounds and epochs.
     """
 
     plasticity: Plasticity = Plasticity()
@@ -54,7 +54,7 @@ def fedip(
     config: Plasticity,
     on_round: OnRound = lambda number, weights: None,
 ) -> AdaptedReservoir:
-    """Adapts a reservoir to everyone's sequences.
+    """Adapts a reservoir to all clients' sequences.
 
     Args:
         clients: Sequences `(n, steps, inputs)` of each client.

@@ -25,7 +25,7 @@ class LowRank(PFedRR):
     label = "low rank"
 
     def solve(self, statistics: Statistics) -> FederatedReadout:
-        """The readout of the sums of what is rebuilt of eigenvectors."""
+        """The readout from the sums of the matrices rebuilt from eigenvectors."""
         selected = [len(self.units(client, own)) for client, own in statistics.items()]
         rank = rank_of_same_size(self.esn.units, int(np.mean(selected)))
         return federate(

@@ -1,4 +1,4 @@
-"""What a client sends: bytes that are counted, checked and rebuilt at the server.
+"""Messages of the clients: bytes that are counted, checked and rebuilt at the server.
 
 A message is a header of `HEADER_BYTES`, the indices of the units it is about (two bytes each, four from
 65,537 columns on) and its values, in float32 or float64:
@@ -32,7 +32,7 @@ from tff_esn.errors import TffEsnError
 
 _HEADER = struct.Struct("<4sBBBBIIIQ8s")
 _MAGIC, _VERSION = b"ESNM", 2
-#: The header ends with the checksum of all else.
+#: The header ends with the checksum of the rest of the message.
 _CHECKSUM = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 _NO_UNITS = np.empty(0, np.int64)
@@ -64,7 +64,7 @@ class Message:
         outputs: N_y.
         columns: N.
         count: k or r.
-        samples: Number of samples it speaks for.
+        samples: Number of samples behind it.
         reservoir: Digest of the reservoir.
         bias: Whether the last column is a readout bias's.
         units: S, of the kinds that have one.
@@ -82,7 +82,7 @@ class Message:
     values: tuple[NDArray, ...]
 
     def encode(self, dtype: type[np.floating] = np.float64) -> bytes:
-        """The bytes that travel."""
+        """The message as bytes."""
         size = np.dtype(dtype).itemsize
         parts = [self.units.astype(_index_type(self.columns)).tobytes()]
         parts += [np.ascontiguousarray(values, f"<f{size}").tobytes() for values in self.values]
@@ -103,7 +103,7 @@ class Message:
 
     @classmethod
     def decode(cls, data: bytes) -> Message:
-        """Reads a message, or says what is wrong with it."""
+        """Reads a message, or raises an error that says what is wrong with it."""
         if len(data) < HEADER_BYTES:
             raise MessageError(f"{len(data)} bytes; expected at least the {HEADER_BYTES} of a header")
         magic, version, kind, size, bias, outputs, columns, count, samples, reservoir = _HEADER.unpack_from(data)
@@ -182,7 +182,7 @@ def columns_message(statistics: RidgeStatistics, units: Units) -> Message:
 
 
 def block_message(statistics: RidgeStatistics, units: Units) -> Message:
-    """A whole and B (.) (M_S + I): its diagonal, and what lies between some units (pFedRR paper, eq. 2)."""
+    """A, and B (.) (M_S + I): the diagonal of B, and its block of some units (pFedRR paper, eq. 2)."""
     units, b = _with_bias(statistics, units), statistics.b
     rows, columns = np.tril_indices(len(units), -1)
     below = b[units[rows], units[columns]]
@@ -190,7 +190,7 @@ def block_message(statistics: RidgeStatistics, units: Units) -> Message:
 
 
 def low_rank_message(statistics: RidgeStatistics, rank: int) -> Message:
-    """A whole, the `rank` leading eigenvectors of B, and what they leave of its diagonal."""
+    """A, the `rank` leading eigenvectors of B, and the rest of its diagonal."""
     from scipy.linalg import eigh
 
     b = statistics.b

@@ -32,7 +32,7 @@ class PartialIncFed(ClosedForm):
 
     Attributes:
         alpha: Share of important units.
-        count: k; None for (150 / |C| / 100) N_x.
+        count: Number of units a client sends, k; None for (150 / |C| / 100) N_x.
     """
 
     alpha: Share = 0.5

@@ -32,8 +32,8 @@ class PFedRR(ClosedForm):
     """I-pFedRR: a client sends the units whose scaled importance exceeds 1 - tau.
 
     Attributes:
-        tau: Threshold in (0, 1).
-        last_unit: `kept`, or `dropped`: as printed, the set of units ends before the last one.
+        tau: Threshold of the importance, in (0, 1).
+        last_unit: Whether the last unit can be sent: `kept`, or `dropped`, as printed.
     """
 
     tau: Threshold = 0.5

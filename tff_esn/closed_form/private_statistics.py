@@ -1,4 +1,4 @@
-"""Ridge statistics with the noise of differential privacy; `tff_esn.privacy.accounting` says how much of it."""
+"""Ridge statistics with the noise of differential privacy; `tff_esn.privacy.accounting` computes its size."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def noisy(statistics: RidgeStatistics, deviation: float, clients: int, seed: int
     Args:
         statistics: Without a readout bias, whose column no clip bounds.
         deviation: Of the noise on the sum.
-        clients: How many add a share: of one alone the noise is all there is; of n under secure
-            aggregation, where the server sees the sum only, each adds 1 / sqrt(n) of it.
-        seed: With the client's name, what the noise comes from.
+        clients: Number of clients n that add a share: under secure aggregation, where the server sees
+            only the sum, each adds 1 / sqrt(n) of the noise; 1 for all of it.
+        seed: Seed of the noise, together with the client's name.
         client: The client.
     """
     if statistics.bias:

@@ -1,4 +1,4 @@
-"""IncFed by secure aggregation: the server sees the sums of A and B, and no client's own."""
+"""IncFed by secure aggregation: the server sees the sums of A and B only."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SecureIncFed(ClosedForm):
         )
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
-        """Refused: TFF's own secure sum adds plain numbers."""
+        """Refused: TFF's secure sum adds plain numbers."""
         raise ConfigError("secure-incfed by TFF, whose secure sum hides nothing; expected engine numpy")
 
 
@@ -48,11 +48,11 @@ def securely_summed(statistics: Statistics, noise: float = 0.0) -> tuple[RidgeSt
     """The sum of the clients' statistics by secure aggregation.
 
     Units are in [-1, 1] and steps count at most 1, so that no value exceeds the number of a client's samples, which
-    the server is told.
+    the server knows.
 
     Args:
         statistics: Of each client.
-        noise: Deviation of noise that is on them, whose values exceed ten of them practically never.
+        noise: Standard deviation of the noise on them; values beyond ten deviations practically never occur.
     """
     check_one_reservoir({client: own.reservoir for client, own in statistics.items()})
     first = next(iter(statistics.values()))

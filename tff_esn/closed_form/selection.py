@@ -1,4 +1,4 @@
-"""Which units a client tells the server about.
+"""Selection of the units whose statistics a client sends.
 
     B 1                        importance in Partial IncFed (Di Mauro 2022, thesis eqs. B.12 and B.15)
     sum_j B_ij^2               importance in pFedRR (De Caro et al. 2023, eq. 5), with the threshold 1 - tau
@@ -33,7 +33,7 @@ def partial_count(clients: int, units: int) -> int:
 
 
 def importance(b: NDArray) -> NDArray:
-    """I = B 1, how much each unit goes with all others (thesis eq. B.15)."""
+    """I = B 1, the correlation of each unit with all others (thesis eq. B.15)."""
     return b.sum(axis=1)
 
 

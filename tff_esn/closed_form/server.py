@@ -28,13 +28,13 @@ Regularization = Literal["once", "per_client"]
 
 @dataclass(frozen=True)
 class FederatedReadout:
-    """A readout and what it cost.
+    """A readout and the bytes sent for it.
 
     Attributes:
         readout: Solved at the server.
         bytes_up: Length of each client's message.
         bytes_down: Length of the message that each client gets back.
-        units: Number of units (or eigenvectors) that each client told about.
+        units: Number of units (or eigenvectors) that each client sent.
         left_out: Clients whose message could not be used, and why.
     """
 
@@ -46,7 +46,7 @@ class FederatedReadout:
 
     @property
     def total_bytes(self) -> int:
-        """Up and down, over all clients."""
+        """Bytes up and down, over all clients."""
         return sum(self.bytes_up.values()) + self.bytes_down * len(self.bytes_up)
 
 
@@ -86,12 +86,12 @@ def federate(
         readout,
         {client: len(data) for client, data in sent.items()},
         message_bytes("readout", outputs, columns, value_bytes=np.dtype(dtype).itemsize),
-        {client: _told(message) for client, message in messages.items()},
+        {client: _sent_units(message) for client, message in messages.items()},
         received.left_out,
     )
 
 
-def _told(message: Message) -> int:
+def _sent_units(message: Message) -> int:
     """Units in a message, the readout bias not being one."""
     if message.kind == "low_rank":
         return message.count
@@ -101,7 +101,7 @@ def _told(message: Message) -> int:
 def receive(sent: Mapping[str, bytes]) -> Received:
     """Rebuilds and adds messages; a client whose message cannot be used is left out, and named.
 
-    What is expected is what most messages say: a single client cannot make the others wrong.
+    The expected form is that of most messages, so that a single client cannot invalidate the others.
 
     Raises:
         ConfigError: No message can be used, or the clients have different reservoirs.
@@ -136,9 +136,9 @@ def receive(sent: Mapping[str, bytes]) -> Received:
 def check_one_reservoir(reservoirs: Mapping[str, str]) -> None:
     """Refuses clients with different reservoirs: their statistics and readouts do not add up."""
     if len(set(reservoirs.values())) > 1:
-        told = ", ".join(f"{client} {digest}" for client, digest in reservoirs.items())
+        digests = ", ".join(f"{client} {digest}" for client, digest in reservoirs.items())
         raise ConfigError(
-            f"clients have different reservoirs ({told}): unit i of one is not unit i of another, and sums over "
+            f"clients have different reservoirs ({digests}): unit i of one is not unit i of another, and sums over "
             "clients mean nothing; expected one reservoir for all"
         )
 

@@ -26,7 +26,7 @@ from tff_esn.reservoir.weights import ReservoirWeights
 
 @dataclass(frozen=True)
 class RidgeStatistics:
-    """A, the lower half of the symmetric B, and what they are of.
+    """A, the lower half of the symmetric B, and their metadata.
 
     With a readout bias the states have a last column of ones, which `solve` does not penalise.
 
@@ -61,7 +61,7 @@ class RidgeStatistics:
         bias: bool = False,
         reservoir: str = "",
     ) -> RidgeStatistics:
-        """The statistics of states `(n, units)` and targets `(n, outputs)` that are at hand, in float64."""
+        """The statistics of states `(n, units)` and targets `(n, outputs)` in memory, in float64."""
         states = np.asarray(states, np.float64)
         if bias:
             states = np.concatenate((states, np.ones((len(states), 1))), axis=1)

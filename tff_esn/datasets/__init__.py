@@ -1,1 +1,1 @@
-"""Where data come from: studies on disk, generated subjects, splits."""
+"""Data sets: studies on disk, generated subjects, splits."""

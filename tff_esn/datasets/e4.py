@@ -1,7 +1,7 @@
 """Recordings of Empatica E4 wristbands, of WESAD or of any other study.
 
 An E4 folder holds `ACC.csv`, `BVP.csv`, `EDA.csv` and `TEMP.csv`; the first line
-of each is the start in Unix time, the second the rate in Hz, one value a column.
+of each is the start in Unix time, the second the rate in Hz, one value per column.
 The labels of a study come from one CSV of intervals with the columns
 `subject,start,end,label`.
 """
@@ -179,7 +179,7 @@ def _e4_folders(root: Path) -> Mapping[str, Path]:
 
 @STUDIES.register
 class E4Study(StudyFolder):
-    """A folder of E4 folders, one a subject, and a CSV of labelled intervals, by default `labels.csv` in it."""
+    """A folder of E4 folders, one per subject, and a CSV of labelled intervals, by default `labels.csv` in it."""
 
     name = "e4"
     holds = "E4 folders (S2/EDA.csv, ...) with a labels.csv"

@@ -1,8 +1,8 @@
 """The one data set that all algorithms take: clients with labelled sequences of feature values.
 
-A client is a subject of a study, or whoever else keeps its data to itself. Its sequences are read by a reservoir each
-from a zero state. Labels say which states count as samples: one label a sequence makes a sample of its last state, a
-label for each step makes samples of all its states.
+A client is a subject of a study, or any other owner of private data. A reservoir reads each of its sequences from a
+zero state. Labels define the samples: with one label per sequence, its last state is a sample; with a label per step,
+all its states are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LabelledSequences:
             be a strided view, such as overlapping windows.
         labels: `(n,)`, the class of each sequence; or the class of each step, `(n, steps)` or an array `(steps_i,)`
             for each sequence. Negative where a sequence or step does not count.
-        static: `(samples, features)`, what models without a reservoir see of each sample; None for its step's values.
+        static: `(samples, features)`, input of models without a reservoir; None for the values of each sample's step.
     """
 
     values: Arrays
@@ -71,7 +71,7 @@ class LabelledSequences:
 
     @cached_property
     def sample_features(self) -> NDArray:
-        """`(samples, features)`, what models without a reservoir see of each sample."""
+        """`(samples, features)`, the input of models without a reservoir."""
         if self.static is not None:
             return self.static[self.counted]
         if not self.per_step:
@@ -88,14 +88,14 @@ class LabelledSequences:
 
 @dataclass(frozen=True)
 class FederatedDataset:
-    """Clients, what is to be predicted of them, and who trains, validates and tests.
+    """Clients with their task and train/validation/test split.
 
     Attributes:
         sequences: By client.
         task: What is predicted: its classes.
         features: Names of the feature values.
         partition: Train, validation and test clients.
-        recipe: How the features were made of recordings, for a model to make them again; None for arrays.
+        recipe: Feature recipe with which the recordings were processed, kept for prediction; None for arrays.
     """
 
     sequences: Mapping[str, LabelledSequences]
@@ -147,7 +147,7 @@ class FederatedDataset:
         for client, (values, _) in parsed.items():
             for number, own in enumerate(values):
                 if own.shape[-1] != width:
-                    described = f"sequence {number} has {own.shape[-1]} feature values a step"
+                    described = f"sequence {number} has {own.shape[-1]} feature values per step"
                     raise DataError(client, described, f"{width}, as the others have")
         columns = tuple(features or (f"x{i}" for i in range(width)))
         if len(columns) != width:
@@ -210,7 +210,7 @@ class FederatedDataset:
 
     @property
     def inputs(self) -> int:
-        """Number of feature values a step."""
+        """Number of feature values per step."""
         return len(self.features)
 
     def __len__(self) -> int:
@@ -243,7 +243,7 @@ class FederatedDataset:
         return tuple(replace(self.of(clients), partition=ClientSplit(tuple(clients))) for clients in named)
 
     def partitioned(self, partition: ClientSplit) -> FederatedDataset:
-        """The same clients with other roles."""
+        """A copy with another partition."""
         return replace(self, partition=checked(partition, self.clients, "the split"))
 
     def of(self, clients: Sequence[str]) -> FederatedDataset:
@@ -325,7 +325,7 @@ def _labelled(
 
 
 def balanced_weights(labels: ArrayLike, classes: int) -> tuple[float, ...]:
-    """Weights under which each class counts alike, n / (classes * n_class); 1 if absent."""
+    """Weights that give each class equal influence, n / (classes * n_class); 1 if absent."""
     counts = np.bincount(np.asarray(labels), minlength=classes)
     present = np.count_nonzero(counts)
     return tuple(float(counts.sum() / (present * count)) if count else 1.0 for count in counts)

@@ -71,7 +71,7 @@ _Report = Callable[[DataError], None]
 
 @dataclass(frozen=True)
 class HharPart:
-    """What one file holds of one user and device.
+    """Contents of one file for one user and device.
 
     Attributes:
         file: Name of the file.
@@ -94,7 +94,7 @@ class HharPart:
 
 @dataclass(frozen=True)
 class HharReport:
-    """What a release holds, and everything that is wrong with it."""
+    """Contents and defects of a release."""
 
     parts: tuple[HharPart, ...]
     defects: tuple[DataError, ...]
@@ -363,7 +363,7 @@ _PARSE_ERRORS = (ValueError, OverflowError)
 def _parse(block: bytes) -> pd.DataFrame:
     """The rows of a block; an error of some kind if any of them is malformed."""
     lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    # pandas drops surplus fields and all that follows a NUL without a word.
+    # pandas silently drops surplus fields and everything after a NUL.
     if block.count(b",") != lines * (len(COLUMNS) - 1) or b"\0" in block:
         raise ValueError("wrong number of fields")
     # pandas takes 14e-2 for a whole number, and rounds it.
@@ -497,7 +497,7 @@ def _standardized(series: _Series) -> NDArray[np.float32]:
     return ((series.values - labelled.mean(axis=0, dtype=np.float64)) / deviation).astype(np.float32)
 
 
-# What a release holds and what is wrong with it.
+# Contents and defects of a release.
 
 
 def _keys(report: HharReport) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Which subjects train, validate and test, by the names the documents' experiments need."""
+"""Train/validation/test splits by subject, and those of the documents by name."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class ClientSplit:
 
     @property
     def design(self) -> tuple[str, ...]:
-        """The design set: all that a model may be chosen and trained on, in order."""
+        """The design set: the subjects for model selection and training, in order."""
         return self.train + self.validation + self.discriminator
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """Everyone, in the order the thesis concatenates them."""
+        """All subjects, in the order in which the thesis concatenates them."""
         return self.design + self.test
 
     def without(self, subjects: Sequence[str]) -> ClientSplit:
-        """The same split with some subjects left out."""
+        """A copy with some subjects left out."""
         parts = (self.train, self.validation, self.test, self.discriminator)
         return ClientSplit(*(tuple(subject for subject in part if subject not in subjects) for part in parts))
 

@@ -1,4 +1,4 @@
-"""A study on disk: which kind it is, who is in it, and what is wrong with it."""
+"""A study on disk: its kind, its subjects, and its defects."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a study holds, and everything that is wrong with it.
+    """Contents and defects of a study.
 
     Attributes:
-        headings: Of the columns.
+        headings: Headings of the columns.
         rows: A value for each column.
         numeric: Headings of columns of numbers.
-        defects: What was found.
+        defects: The defects found.
     """
 
     headings: tuple[str, ...]
@@ -41,7 +41,7 @@ class Inventory:
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """A study as it lies on disk; one of one's own is a subclass, registered with `STUDIES.register`.
+    """A study on disk. New kinds of studies are subclasses, registered with `STUDIES.register`.
 
     Attributes:
         root: Its folder.
@@ -70,7 +70,7 @@ class StudyFolder:
 
     @classmethod
     def is_subject(cls, folder: Path) -> bool:
-        """Whether a folder is that of a single subject, which people take for the study's."""
+        """Whether a folder is that of a single subject, often given by mistake instead of the study's."""
         return False
 
     @property
@@ -80,7 +80,7 @@ class StudyFolder:
 
     @abstractmethod
     def files(self, subject: str) -> tuple[Path, ...]:
-        """What a subject is read from: their content is part of the cache's keys."""
+        """The files of a subject, whose content is part of the cache's keys."""
 
     def read(self, subject: str) -> Recording:
         """Reads one subject's recording."""
@@ -91,7 +91,7 @@ class StudyFolder:
         return None
 
     def inventory(self, jobs: int | None = 1) -> Inventory:
-        """Reads every subject and tells what there is: signals, rates, durations, label shares and defects.
+        """Reads every subject and lists its signals, rates, durations, label shares and defects.
 
         Args:
             jobs: Processes; None for one per processor.
@@ -131,7 +131,7 @@ def open_study(root: Path, labels: Path | None = None) -> StudyFolder:
 
 
 def chosen_subjects(study: StudyFolder, subjects: Sequence[str] | None) -> tuple[str, ...]:
-    """The study's subjects, or those asked for after a check that they exist."""
+    """The study's subjects, or the chosen ones after a check that they exist."""
     available = study.subjects
     unknown = [subject for subject in subjects or () if subject not in available]
     if unknown:
@@ -194,7 +194,7 @@ def find_defects(
     max_gap: float = 0.0,
     required: Sequence[int] = (BASELINE, STRESS_CODE),
 ) -> Iterator[DataError]:
-    """Everything about a recording that keeps it from being used, one error each.
+    """All defects that make a recording unusable, one error each.
 
     Args:
         recording: The recording.

@@ -1,4 +1,4 @@
-"""WESAD as its public release lies on disk (Schmidt et al., ICMI 2018).
+"""WESAD in the layout of its public release (Schmidt et al., ICMI 2018).
 
 Each subject is a Python-2 pickle `S2/S2.pkl`:
 `{'subject', 'signal': {'wrist': {...}, 'chest': {...}}, 'label'}`.

@@ -1,4 +1,4 @@
-"""Trained models as files for others to run: Keras's own format and TensorFlow Lite's.
+"""Trained models as files: in Keras's format and in TensorFlow Lite's.
 
 A model is a single file with its card inside, as the member `model.json` of a zip archive: a
 `.keras` is such an archive, and a `.tflite` has one at its end, where TensorFlow Lite keeps the
@@ -50,7 +50,7 @@ _EXPECTED = {
     TFLITE: "a step model that `tff-esn export --format tflite` writes",
 }
 _LAYERS = [("InputLayer", None), ("Reservoir", "tff_esn>Reservoir"), ("Dense", None)]
-#: What the layers must be set to for their weights to say all about them.
+#: Settings of the layers with which a model is fully described by its weights.
 _RESERVOIR_SETTINGS = {
     "activation": "tanh",
     "dtype": "float32",
@@ -62,9 +62,9 @@ _RESERVOIR_SETTINGS = {
 }
 _READOUT_SETTINGS = {"dtype": "float32", "use_bias": True}
 _SHOWN_LAYERS = 6
-#: How far a step of a `.tflite` may be from the same step computed here from its weights.
+#: Largest error of a `.tflite` step relative to the step computed here from its weights.
 _TOLERANCE = 1e-4
-#: And how far besides, for each unit of weight of the readout: rounding in float32.
+#: Additional error per unit of weight of the readout: rounding in float32.
 _ROUNDING = 1e-6
 
 
@@ -155,8 +155,8 @@ def save_model(model: TrainedESN, path: Path) -> None:
 
     A `.keras` holds the whole model: `(batch, steps, features)` to the outputs at the last step. A `.tflite` holds one
     step, with inputs `features` `(1, n)` and `state` `(1, units)` and outputs `probability` `(1, outputs)` and `state`,
-    in float32, made of built-in operations only. A sequence begins with a state of zeros; who runs the step hands each
-    state to the next. Outputs of a readout solved by ridge regression are as `TrainedESN.decision_scores` takes them.
+    in float32, made of built-in operations only. A sequence begins with a state of zeros, and the caller passes each
+    state to the next step. Outputs of a ridge readout are as `TrainedESN.decision_scores` takes them.
 
     Args:
         model: The model.
@@ -199,7 +199,7 @@ def open_tflite(path: Path) -> tuple[Any, TrainedESN]:
 
 @contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
-    """Makes whatever goes wrong with a file one line about it."""
+    """Turns any error while reading a file into one line about it."""
     try:
         yield
     except TffEsnError:

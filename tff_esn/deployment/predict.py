@@ -61,7 +61,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Forgets all inputs so far."""
+        """Resets the state, as before the first input."""
 
     @abstractmethod
     def _advance(self, features: NDArray, output: NDArray) -> None:
@@ -109,7 +109,7 @@ class NumpyPredictor(Predictor):
         return self.model.scored(last_states(values, self.model.weights))
 
     def reset(self) -> None:
-        """Forgets all inputs so far."""
+        """Resets the state, as before the first input."""
         self._states[:] = 0
         self._count = 0
 
@@ -156,7 +156,7 @@ class TflitePredictor(Predictor):
         return self.model.decision_scores(self._activated(outputs))
 
     def reset(self) -> None:
-        """Forgets all inputs so far."""
+        """Resets the state, as before the first input."""
         self._state, self._count = self._zero, 0
         self._recent.clear()
 

@@ -1,1 +1,1 @@
-"""Numbers, tables and what the documents print beside them."""
+"""Evaluation of models: scores over seeds, and privacy attacks."""

@@ -31,10 +31,10 @@ class Outcome:
 
     Attributes:
         model: Its name in the tables.
-        seed: The seed of everything random in it; None for models without chance.
+        seed: Seed of every random choice; None for deterministic models.
         parts: Scores on the design and the test set.
         subjects: Scores of each subject.
-        threshold: Probability above which the answer is 1.
+        threshold: Probability above which class 1 is predicted.
     """
 
     model: str
@@ -90,7 +90,7 @@ def assess_esn(
     seed, weights = model.esn.seed, draw_weights(model.esn, data.inputs, model.esn.seed)
     own = _Data(data, sample_states(data, weights))
     if choose_threshold and own.classes > 2:
-        raise ConfigError(f"a threshold for {own.classes} classes; expected two, a threshold cannot tell more apart")
+        raise ConfigError(f"a threshold for {own.classes} classes; expected two, for a threshold")
     design = own.part("design")
     # Without validation subjects there is nothing to choose on.
     train, validation = (own.part("train"), own.part("validation")) if data.partition.validation else (design, None)

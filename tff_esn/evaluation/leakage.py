@@ -33,7 +33,7 @@ _STEPS_BEFORE = 1000
 
 @dataclass(frozen=True)
 class Leak:
-    """How well a message of so many states gives the input away: relative errors of the reconstruction."""
+    """Relative errors of the input reconstructed from a message of some states."""
 
     steps: int
     plain: float
@@ -100,7 +100,7 @@ def leakage_table(client: str, leaks: Sequence[Leak], epsilon: float) -> Table:
     """Errors of the reconstruction by number of states."""
     headings = ["States", "Message as sent", "Secure aggregation", f"Noise, epsilon {epsilon:g}"]
     rows = [[leak.steps, *(f"{error:.2g}" for error in (leak.plain, leak.secure, leak.private))] for leak in leaks]
-    notes = ["0: the recording itself. 1: no better than guessing zeros."]
+    notes = ["0: perfect reconstruction. 1: no better than guessing zeros."]
     title = f"Input of {client} reconstructed from its message: relative error"
     return text_table(title, headings, rows, notes, headings)
 
@@ -127,8 +127,8 @@ def private_accuracies(
         data: Its training clients train, its test clients test.
         esn: The reservoir; its seed is the first.
         ridge: lambda.
-        budgets: What is promised.
-        clip_share: Longest state that counts, as a share of sqrt(units).
+        budgets: Privacy budgets.
+        clip_share: Norm to which states are clipped, as a share of sqrt(units).
         seeds: Number of seeds, of reservoir and noise.
     """
     for part in ("train", "test"):

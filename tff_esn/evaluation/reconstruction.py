@@ -1,7 +1,7 @@
-"""What a server can read out of a client's message.
+"""Reconstruction of a client's input from its message.
 
 The IncFed paper says the data cannot be recovered from (A_c, B_c). A client with a single state x sends
-A = y x^T and B = x x^T: the only row of A that is not 0 tells the label and is the state, and the input follows
+A = y x^T and B = x x^T: the only non-zero row of A reveals the label and is the state, and the input follows
 from x = a tanh(g (W_in u) + b), x(0) = 0, by solving for u. With more states the server looks for inputs whose
 statistics are those sent; it knows their number and the reservoir.
 """
@@ -21,14 +21,14 @@ from tff_esn.reservoir.step import step
 from tff_esn.reservoir.weights import ReservoirWeights
 from tff_esn.seeds import generator_for
 
-#: Nothing beyond is told apart from +-1 by a float32.
+#: Closer to +-1, a float32 state cannot be distinguished from it.
 _SATURATED = 1 - 1e-7
 Objective = Callable[[NDArray], tuple[float, NDArray]]
 
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """What was found.
+    """A reconstructed sequence.
 
     Attributes:
         label: The class of the sequence.
@@ -69,7 +69,7 @@ def reconstruct_input(state: NDArray, weights: ReservoirWeights) -> NDArray[np.f
 
 
 def reconstruct(message: Message, weights: ReservoirWeights, seed: int = 0, starts: int = 4) -> Reconstruction:
-    """The inputs of a client whose message speaks of one sequence.
+    """The inputs of a client whose message holds one sequence.
 
     Of a single step in closed form; of more by L-BFGS from `starts` random points, on
     |A(u) - A|^2 / |A|^2 + |B(u) - B|^2 / |B|^2, the best of them.
@@ -119,5 +119,5 @@ def _objective(row: NDArray, b: NDArray, weights: ReservoirWeights, steps: int) 
 
 
 def recovery_error(found: NDArray, true: NDArray) -> float:
-    """|found - true| / |true|: 0 for all of it; 1 is what a server has that guesses 0."""
+    """|found - true| / |true|: 0 is a perfect reconstruction; 1 is the error of guessing 0."""
     return float(np.linalg.norm(found - true) / np.linalg.norm(true))

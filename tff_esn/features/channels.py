@@ -9,7 +9,6 @@ from typing import Any, Literal, Optional
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
-from scipy.signal import resample_poly
 
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
 from tff_esn.datasets.recording import BASELINE, STRESS_CODE, Recording, Signal
@@ -19,7 +18,10 @@ from tff_esn.datasets.tables import AFFECT, FeatureTable, Task
 from tff_esn.errors import ConfigError
 from tff_esn.features.recipe import FEATURE_RECIPES, FeatureRecipe, RecordingInputs, table_arrays
 from tff_esn.features.windows import chunks
+from tff_esn.lazy import LazyModule
 from tff_esn.parameters import STRICT, Names, PositiveFloat, PositiveInt
+
+filters = LazyModule("scipy.signal")
 
 Device = Literal["chest", "wrist", "phones", "watches"]
 #: Sensors of each device in the order of the authors' public code.
@@ -37,14 +39,14 @@ class Channels(FeatureRecipe):
     """Raw channels, z-scored over a subject's labelled steps, in chunks that each start from a zero state.
 
     Attributes:
-        device: `chest` (ACC x3, Resp, EDA, ECG, EMG, Temp) or `wrist` (ACC x3, BVP, EDA, TEMP) of WESAD; `phones` or
-            `watches` (accelerometer and gyroscope) of HHAR.
-        rate: Common rate in Hz; None for that of the device's fastest sensor (chest 700, wrist 64), or the samples of
-            HHAR as they arrived.
+        device: Device of raw channels: `chest` (ACC x3, Resp, EDA, ECG, EMG, Temp) or `wrist` (ACC x3, BVP, EDA, TEMP)
+            of WESAD; `phones` or `watches` (accelerometer and gyroscope) of HHAR.
+        rate: Rate of raw channels in Hz; None for that of the device's fastest sensor (chest 700, wrist 64), or the
+            samples of HHAR as they arrived.
         steps: Length of a chunk, cut inside each labelled stretch; each step is a sample.
         models: Models of HHAR's devices to keep, None for all. The FedIP and pFedRR papers use the Nexus 4.
         tolerance: Longest time in seconds between joined samples of HHAR's accelerometer and gyroscope.
-        max_gap: Longest time in seconds between samples of HHAR that is no break.
+        max_gap: Longest time in seconds between samples of HHAR that are in the same sequence.
     """
 
     name = "channels"
@@ -136,7 +138,7 @@ def resample(signal: Signal, rate: float, steps: int) -> NDArray:
     values, own = signal.values, signal.rate
     if rate < own:
         ratio = Fraction(rate / own).limit_denominator(10_000)
-        values = resample_poly(values, ratio.numerator, ratio.denominator, padtype="line")
+        values = filters.resample_poly(values, ratio.numerator, ratio.denominator, padtype="line")
         own = rate
     if rate == own and len(values) >= steps:
         return values[:steps]

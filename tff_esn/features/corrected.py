@@ -15,7 +15,7 @@ from tff_esn.parameters import STRICT
 class CorrectedFeatures(PhysiologicalFeatures):
     """With errors fixed: true rates, plausible beats, windows in seconds, a z-score that stays inside the subject.
 
-    All four features by default: told the true rate, pEDA is the fast response alone and says little of stress.
+    All four features by default: at the true rate, pEDA is only the fast response and predicts stress poorly.
     """
 
     columns: FeatureColumns = FEATURES

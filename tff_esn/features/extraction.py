@@ -1,4 +1,4 @@
-"""The features of thesis chapter 5: from EDA and BVP to one table a subject.
+"""The features of thesis chapter 5: from EDA and BVP to one table per subject.
 
 Four steps, each a function: `extract` (clean, tonic and phasic EDA, heart rate and
 its variability, all on one clock), `standardize` (on the subject's own baseline),
@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from scipy.ndimage import median_filter
 
 from tff_esn.datasets.recording import BASELINE, CODES, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.study import find_defects
 from tff_esn.datasets.tables import FeatureTable
 from tff_esn.errors import DataError
+from tff_esn.lazy import LazyModule
 from tff_esn.parameters import STRICT, PositiveFloat
+
+ndimage, neurokit2 = LazyModule("scipy.ndimage"), LazyModule("neurokit2")
 
 Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
 FEATURES: tuple[Any, ...] = get_args(Feature)
 #: Intervals between beats, in seconds, that a heart can have.
 PLAUSIBLE_INTERVAL = (0.3, 2.0)
-#: A plausible interval differs by at most this share from the median of so many intervals up to it.
+#: A plausible interval differs by at most this share from the median of this many intervals up to it.
 USUAL_DEVIATION, USUAL_BEATS = 0.3, 11
 #: A standard deviation of fewer differences says nothing.
 MIN_DIFFERENCES = 3
@@ -38,8 +40,8 @@ class ExtractionConfig:
     """How EDA and BVP become the four features of thesis chapter 5.
 
     Attributes:
-        eda_rate: Sampling rate NeuroKit is told for the 4 Hz EDA: its default of
-            1000 Hz, as the thesis left it, or the true one.
+        eda_rate: Sampling rate passed to NeuroKit for the 4 Hz EDA: its default of
+            1000 Hz, as in the thesis, or the true one.
         hrv_window: Length of the sliding window of HRV, in `hrv_window_unit`.
         hrv_window_unit: The thesis multiplies by 64 "to consider a timing of
             seconds" but counts heart beats: 25 stands for 1600 beats. Or seconds.
@@ -49,7 +51,7 @@ class ExtractionConfig:
             0.3 to 2 s long, within 30 % of the usual interval, with no gap inside.
         alignment: `stretch` resamples each feature to the length of the shortest,
             whatever time it covers (the thesis); `clock` reads each at the same moment.
-        step_rate: Steps a second under `clock`.
+        step_rate: Steps per second under `clock`.
         max_gap: Longest gap in a signal, in seconds, that is bridged; the beats in it
             do not count. 0 refuses signals with gaps (the thesis).
     """
@@ -74,7 +76,7 @@ class Series:
 
 @plain_dataclass(frozen=True)
 class SubjectFeatures:
-    """What is extracted from one recording.
+    """Features extracted from one recording.
 
     Attributes:
         extracted: Each feature's values at its own rate, as Table 5.1 counts them.
@@ -135,11 +137,9 @@ def standardize(table: FeatureTable) -> FeatureTable:
 def decompose_eda(eda: Signal, config: ExtractionConfig) -> tuple[Series, Series]:
     """Phasic and tonic EDA, by NeuroKit's `eda_clean` and `eda_phasic`.
 
-    Told 1000 Hz for a 4 Hz signal, the high-pass at 0.05 Hz becomes one at 0.0002 Hz:
-    "phasic" is then all that moves within about an hour.
+    With a rate of 1000 Hz for a 4 Hz signal, the high-pass at 0.05 Hz becomes one at 0.0002 Hz:
+    "phasic" is then everything that changes within about an hour.
     """
-    import neurokit2
-
     if config.eda_rate == "neurokit_default":
         parts = neurokit2.eda_phasic(neurokit2.eda_clean(eda.values))
     else:
@@ -152,18 +152,14 @@ def decompose_eda(eda: Signal, config: ExtractionConfig) -> tuple[Series, Series
 
 def find_beats(bvp: Signal) -> NDArray[np.int64]:
     """Sample indices of the pulse's peaks, by NeuroKit's `ppg_clean` and `ppg_findpeaks`."""
-    import neurokit2
-
     cleaned = neurokit2.ppg_clean(bvp.values, sampling_rate=bvp.rate)
     return np.asarray(neurokit2.ppg_findpeaks(cleaned, sampling_rate=bvp.rate)["PPG_Peaks"], np.int64)
 
 
 def heart_rate(beats: NDArray[np.int64], rate: float, usable: NDArray[np.bool_], config: ExtractionConfig) -> Series:
-    """Beats a minute, one value a beat."""
+    """Beats per minute, one value per beat."""
     times = beats / rate
     if config.beats == "all":
-        import neurokit2
-
         return Series(times, np.asarray(neurokit2.ppg_rate(beats, sampling_rate=rate), np.float64))
     return Series(times[1:][usable], 60.0 / np.diff(times)[usable])
 
@@ -227,7 +223,7 @@ def usable_intervals(
     if config.beats == "all":
         return np.ones(len(intervals), bool)
     # A missed or a spurious beat shows as an interval unlike those just before it.
-    usual = median_filter(intervals, size=USUAL_BEATS, origin=USUAL_BEATS // 2, mode="nearest")
+    usual = ndimage.median_filter(intervals, size=USUAL_BEATS, origin=USUAL_BEATS // 2, mode="nearest")
     regular = np.abs(intervals / usual - 1) <= USUAL_DEVIATION
     missing_before = np.concatenate(([0], np.cumsum(missing)))[beats]
     shortest, longest = PLAUSIBLE_INTERVAL
@@ -235,7 +231,7 @@ def usable_intervals(
 
 
 def _bridge_gaps(signal: Signal) -> tuple[Signal, NDArray[np.bool_]]:
-    """Fills missing values by straight lines, and says where they were."""
+    """Fills missing values by linear interpolation, and returns where they were."""
     missing = ~np.isfinite(signal.values)
     if not missing.any():
         return signal, missing
@@ -246,8 +242,6 @@ def _bridge_gaps(signal: Signal) -> tuple[Signal, NDArray[np.bool_]]:
 
 def _stretch(series: Mapping[str, Series], codes: Signal, config: ExtractionConfig) -> tuple[NDArray, NDArray]:
     """Every feature resampled to the length of HRV, the shortest, whatever time it covers."""
-    import neurokit2
-
     steps = len(series["HRV"].values)
     columns = [
         neurokit2.signal_resample(series[name].values, desired_length=steps, method="interpolation")

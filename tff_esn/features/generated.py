@@ -24,11 +24,11 @@ def generate_study(
     cache: str | PathLike[str] | None = None,
     jobs: int | None = 1,
 ) -> Study:
-    """A study of generated subjects, so that everything runs with no download; written once, then found again.
+    """A study of generated subjects, to try everything without a download; written once, then reused.
 
     Args:
-        layout: Whose on-disk layout: `wesad` or `hhar`.
-        subjects: How many; None for as many as the release has, 15 or 9.
+        layout: File layout: `wesad` or `hhar`.
+        subjects: Number of subjects; None for as many as the release has, 15 or 9.
         minutes: Length of a subject's recording; None for WESAD's 45, or HHAR's 2.
         chest: Whether WESAD's subjects have chest signals.
         seed: Seed of all random choices.

@@ -1,4 +1,4 @@
-"""The features of thesis chapter 5 as a data set: what the recipes `thesis` and `corrected` share."""
+"""The features of thesis chapter 5 as a data set: the base of the recipes `thesis` and `corrected`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PhysiologicalFeatures(FeatureRecipe):
     Attributes:
         columns: The features, out of pEDA, tEDA, HR and HRV.
         hrv_window: Sliding window of HRV: x 64 heart beats under `thesis`, seconds under `corrected`.
-        reading: `window`: reset the state for each window, whose last step is a sample. `carried`: keep the state
-            through the recording, each step of which is a sample.
+        reading: When the state is reset. `window`: for each window, whose last step is a sample. `carried`: never
+            within a recording, each step of which is a sample.
         steps: Length of a window; stride 1.
     """
 

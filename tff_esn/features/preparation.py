@@ -1,4 +1,4 @@
-"""From a study on disk to prepared subjects: in parallel, each kept as soon as it is done."""
+"""Prepares the subjects of a study in parallel; each is stored as soon as it is done."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Preparation:
 
     Attributes:
         keys: Where each subject's result is kept, in the study's order.
-        remake: Makes a subject's entry again, should it be damaged.
-        errors: What was wrong with subjects that were left out.
+        remake: Recomputes a subject's entry if it is damaged.
+        errors: Defects of the subjects that were left out.
         cached: Subjects that were ready before.
     """
 
@@ -55,7 +55,7 @@ class Preparation:
         return tuple(self.keys)
 
     def load(self, subject: str) -> Any:
-        """What the recipe makes of a subject."""
+        """The recipe's result for a subject."""
         arrays = self.cache.load(self.recipe.name, self.keys[subject])
         return self.recipe.restore(subject, self.remake(subject) if arrays is None else arrays)
 
@@ -79,8 +79,8 @@ def prepare(
 ) -> Preparation:
     """Prepares a study's subjects, those that are not in the cache yet.
 
-    A subject with a defect never costs the work on the others: they are finished and
-    kept before `BadSubjectsError` is raised, or, with `skip_bad`, returned without it.
+    If a subject has a defect, the others are still finished and stored before
+    `BadSubjectsError` is raised or, with `skip_bad`, returned without it.
     """
     check_recipe(study, recipe)
     cache = cache or Cache()
@@ -108,7 +108,7 @@ def prepare(
 
 
 def check_recipe(study: StudyFolder, recipe: FeatureRecipe) -> None:
-    """Refuses a recipe, or a device of its, that does not fit the study."""
+    """Refuses a recipe or device that does not fit the study."""
     if recipe.name not in study.features:
         raise ConfigError(
             f"features {recipe.name!r} of a study of kind {study.name}; expected {' or '.join(study.features)}"
@@ -119,7 +119,7 @@ def check_recipe(study: StudyFolder, recipe: FeatureRecipe) -> None:
 
 
 def content_key(study: StudyFolder, recipe: FeatureRecipe, cache: Cache) -> str:
-    """A name for what a recipe makes of a study, known before any of it is prepared."""
+    """A key for a recipe's results on a study, known before any of it is prepared."""
     return fingerprint(sorted((subject, _key(study, recipe, cache, subject)) for subject in study.subjects))
 
 

@@ -22,7 +22,7 @@ from tff_esn.registry import Registry
 
 @dataclass(frozen=True)
 class RecordingInputs:
-    """What a model sees of a recording that is to be predicted.
+    """A model's inputs for a recording to be predicted.
 
     Attributes:
         features: Names of the inputs.
@@ -38,12 +38,12 @@ class RecordingInputs:
 
 
 class FeatureRecipe(Parameters):
-    """How features are made.
+    """A feature recipe.
 
     Attributes:
-        name: By which it is chosen.
-        label: For people.
-        signals: What the recordings must have.
+        name: Name by which it is chosen.
+        label: Name in tables.
+        signals: Signals that recordings must have.
     """
 
     name: ClassVar[str]
@@ -53,7 +53,7 @@ class FeatureRecipe(Parameters):
     @property
     @abstractmethod
     def table_key(self) -> Any:
-        """All that decides on a subject's table, for the cache."""
+        """The settings that a subject's table depends on, for the cache."""
 
     @abstractmethod
     def make(self, recording: Recording) -> dict[str, NDArray]:

@@ -1,4 +1,4 @@
-"""A study and the data sets that are made of it."""
+"""A study and its data sets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tff_esn.store.cache import Cache
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class DataSettings(Parameters):
-    """What of a study algorithms see.
+    """How a data set is made of a study: features, task and split.
 
     Attributes:
         features: Feature recipe: its name, or a table with its name and settings.
-        task: What is predicted; None for the study's usual task.
+        task: Prediction task, such as stress; None for the study's usual task.
         split: Train/validation/test split: its name, or its lists of subjects; None for all subjects to train.
     """
 
@@ -39,7 +39,7 @@ class DataSettings(Parameters):
 
 @plain_dataclass(frozen=True)
 class Study:
-    """A study on disk with a cache for what is made of it.
+    """A study on disk with a cache of its prepared data.
 
     Attributes:
         root: The study's folder.
@@ -53,7 +53,7 @@ class Study:
 
     @property
     def folder(self) -> StudyFolder:
-        """The study as it lies on disk."""
+        """The study's folder, by its kind."""
         return open_study(self.root, self.labels)
 
     @property
@@ -110,7 +110,7 @@ class Study:
         return _partition(settings, self.folder.subjects)
 
     def key(self, settings: DataSettings) -> str:
-        """A name for the study's contents under some features, known before any of it is prepared."""
+        """A key for the study's contents with some features, known before any of it is prepared."""
         return content_key(self.folder, settings.features, Cache(self.cache))
 
     def __repr__(self) -> str:

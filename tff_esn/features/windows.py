@@ -56,7 +56,7 @@ class Sequences:
         return len(self.values)
 
     def select(self, names: Sequence[str]) -> Sequences:
-        """The same examples with only the columns `names`."""
+        """A copy with only the columns `names`."""
         unknown = [name for name in names if name not in self.names]
         if unknown:
             raise ConfigError(f"no feature {', '.join(unknown)}; expected some of {', '.join(self.names)}")

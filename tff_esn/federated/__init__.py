@@ -1,1 +1,1 @@
-"""Readouts learned by gradients, round after round: one file an algorithm, and one driver for all of them."""
+"""Readouts learned by gradients in federated rounds: one file per algorithm, and one driver for all of them."""

@@ -36,7 +36,7 @@ class FedAvg(GradientAlgorithm):
         return ProximalObjective()
 
     def build(self, model: Callable[[], Any], client_optimizer: Any, server_optimizer: Any) -> Any:
-        """TFF's weighted FedAvg; a mean over clients none of which counts is 0, not NaN."""
+        """TFF's weighted FedAvg; the mean is 0, not NaN, if no client counts."""
         tff = load_tff()
         return tff.learning.algorithms.build_weighted_fed_avg(
             model,

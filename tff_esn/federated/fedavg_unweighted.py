@@ -1,4 +1,4 @@
-"""FedAvg whose clients all count alike, as in thesis Listing 3.3."""
+"""FedAvg with equal client weights, as in thesis Listing 3.3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnweightedFedAvg(FedAvg):
 
     @property
     def client_weighting(self) -> str:
-        """All alike."""
+        """Equal weights."""
         return "uniform"
 
     def build(self, model: Callable[[], Any], client_optimizer: Any, server_optimizer: Any) -> Any:

@@ -1,6 +1,6 @@
 """FedCurv (Shoham et al. 2019; thesis section 2.2.2 and chapter 3): the mathematics of a client, in plain TensorFlow.
 
-A client k penalises weights that matter to the others:
+A client k penalises changes of weights that are important to the others:
 
     L_k(w) + lambda * sum_{j != k} (w - w_j)^T D_j (w - w_j)
         = L_k(w) + lambda * sum(w^2 u - 2 w v) + const,   u = sum_j D_j,  v = sum_j D_j w_j        (eqs. 2.16-2.18)
@@ -41,18 +41,19 @@ class CurvatureSwitches(Parameters):
     Attributes:
         fisher: The diagonal of the Fisher information that a client computes.
             `listing`: squared gradient of log-softmax of the readout's output, summed over a batch (thesis Listing
-            3.6), which is 0 for one output unit; `batch`: the same of the log-likelihood of the labels;
-            `empirical`: squared gradients of the single examples' log-likelihood, summed;
-            `true`: the same in expectation over the labels the model itself expects.
-        divisor: What that is divided by: the number of `tensors` in a batch, 2 (Listing 3.6), or of `examples`.
-        fisher_of: The `last_batch`, before the step on it (Listing 3.4), or `all` examples with the final weights.
-        anchor: Weights that v pairs the diagonal with: those one step `behind` (Listing 3.4), or the `same`.
-        own_share: What a client subtracts from the server's u and v before it penalises: its share of the current
-            `batch` (Listing 3.4), what it sent itself in the `previous` round, or `nothing`.
-        penalty: `outside` the gradient tape, where it shifts the loss and no weight (Listing 3.4), or `inside`.
-        send: A client's own `diagonal` (Listing 3.4), or the `remainder` u - D (Algorithm 2).
-        weighting: Of the clients' updates in the mean: `uniform` (Listing 3.3), or by `examples` (Algorithm 2).
-        factor: lambda, by which the penalty is multiplied.
+            3.6), which is 0 for one output unit; `batch`: squared gradient of the log-likelihood of a batch;
+            `empirical`: sum of the squared gradients of each example's log-likelihood;
+            `true`: its expectation over labels drawn from the model.
+        divisor: Divisor of the diagonal: the number of `tensors` in a batch, 2 (Listing 3.6), or of `examples`.
+        fisher_of: Examples of the diagonal: the `last_batch`, before the step on it (Listing 3.4), or `all`, with the
+            final weights.
+        anchor: Weights w in v = D w: those one step `behind` (Listing 3.4), or the `same` as in D.
+        own_share: What a client subtracts from the server's u and v before it computes the penalty: its share of the
+            current `batch` (Listing 3.4), its message of the `previous` round, or `nothing`.
+        penalty: Computed `outside` the gradient tape, where it has no effect on the weights (Listing 3.4), or `inside`.
+        send: What a client sends: its `diagonal` D (Listing 3.4), or the `remainder` u - D (Algorithm 2).
+        weighting: Weight of a client's update in the mean: `uniform` (Listing 3.3), or by `examples` (Algorithm 2).
+        factor: Factor of the penalty, lambda.
     """
 
     fisher: Literal["listing", "batch", "empirical", "true"] = "true"
@@ -69,14 +70,14 @@ class CurvatureSwitches(Parameters):
 @ALGORITHMS.register
 @dataclass(frozen=True, repr=False, config=STRICT)
 class FedCurv(CurvatureSwitches, GradientAlgorithm):
-    """FedAvg whose clients penalise changes of weights that matter to the others."""
+    """FedAvg with a penalty on changes of weights that are important to the other clients."""
 
     name = "fedcurv"
     label = "FedCurv"
 
     @property
     def client_weighting(self) -> str:
-        """As `weighting` says."""
+        """The value of `weighting`."""
         return self.weighting
 
     def objective(self) -> CurvatureObjective:
@@ -87,11 +88,11 @@ class FedCurv(CurvatureSwitches, GradientAlgorithm):
 
 
 class Curvature(NamedTuple):
-    """What clients send and the server sums.
+    """The clients' messages, or their sum at the server.
 
     Attributes:
-        u: D, or their sum.
-        v: D w, or their sum.
+        u: D.
+        v: D w.
     """
 
     u: tf.Tensor
@@ -99,14 +100,14 @@ class Curvature(NamedTuple):
 
 
 class ServerCurvature(NamedTuple):
-    """What the server knows: u and v of the previous round, and lambda."""
+    """State of the server: u and v of the previous round, and lambda."""
 
     curvature: Curvature
     factor: tf.Tensor
 
 
 class CurvatureMemory(NamedTuple):
-    """What a client knows while it trains.
+    """State of a client while it trains.
 
     Attributes:
         others: The server's u and v, without the client's own share of the previous round if that is subtracted.
@@ -182,7 +183,7 @@ class CurvatureObjective:
         return ServerCurvature(self.empty_message(weights), tf.constant(self.config.factor, tf.float32))
 
     def start(self, server: ServerCurvature, own: Curvature, weights: tf.Tensor) -> CurvatureMemory:
-        """The others' u and v; `own` is what this client sent a round ago, 0 if it took no part."""
+        """The others' u and v; `own` is this client's message of the previous round, 0 if it sent none."""
         curvature = server.curvature
         others = subtracted(curvature, own) if self.config.own_share == "previous" else curvature
         return CurvatureMemory(others, server.factor, weights, tf.nest.map_structure(tf.zeros_like, curvature))

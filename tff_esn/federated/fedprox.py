@@ -26,7 +26,7 @@ class FedProx(FedAvg):
     """FedAvg with a proximal term.
 
     Attributes:
-        proximal_strength: mu, the strength of the proximal term.
+        proximal_strength: Strength mu of the proximal term.
     """
 
     proximal_strength: PositiveFloat = 0.1

@@ -24,7 +24,7 @@ class FedSGD(GradientAlgorithm):
     label = "FedSGD"
 
     def build(self, model: Callable[[], Any], client_optimizer: Any, server_optimizer: Any) -> Any:
-        """TFF's process; clients take no steps of their own."""
+        """TFF's process; clients take no local steps."""
         tff = load_tff()
         mean = tff.aggregators.MeanFactory(no_nan_division=True)
         return tff.learning.algorithms.build_fed_sgd(model, server_optimizer, model_aggregator=mean)

@@ -1,4 +1,4 @@
-"""What a client minimises beside its loss, and what clients tell each other through the server for it."""
+"""Terms of a client's objective in addition to its loss, and the messages that they need."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ else:
 
 
 class Objective(Protocol):
-    """What a client minimises beside its loss, and what clients tell each other through the server for it."""
+    """A term of a client's objective in addition to its loss, and the messages that it needs."""
 
     def initialize(self, weights: tf.Tensor) -> Any:
-        """What the server knows before the first round; sent to every client of a round."""
+        """State of the server before the first round; sent to every client of a round."""
 
     def start(self, server: Any, own: Any, weights: tf.Tensor) -> Any:
-        """What a client knows before its first step: from the server, and from its own message a round ago."""
+        """State of a client before its first step, from the server's and the client's message of the previous round."""
 
     def __call__(self, weights: tf.Tensor, batch: Batch, memory: Any) -> tuple[tf.Tensor | None, Any]:
         """The term of the objective; see `tff_esn.readout.training.Penalty`."""
 
     def message(self, server: Any, trained: tf.Tensor, everything: Batch, memory: Any) -> Any:
-        """What a client sends; the server sums it over the clients."""
+        """A client's message; the server sums them."""
 
     def empty_message(self, weights: tf.Tensor) -> Any:
-        """The message of a client that sent none."""
+        """A message of zeros."""
 
     def finish(self, server: Any, total: Any) -> Any:
-        """What the server knows after the round."""
+        """State of the server after the round."""
 
     def __hash__(self) -> int:
         """Equal objectives share a process."""
 
     def without_rates(self) -> Objective:
-        """One that is equal for all objectives that differ only in what `initialize` returns."""
+        """A representative, equal for all objectives that differ only in what `initialize` returns."""
 
 
 class ProximalMemory(NamedTuple):
@@ -79,7 +79,7 @@ class ProximalObjective:
         return ()
 
     def finish(self, server: Any, total: Any) -> Any:
-        """The server learns nothing beside the weights."""
+        """The server keeps nothing in addition to the weights."""
         return server
 
     def without_rates(self) -> ProximalObjective:

@@ -16,7 +16,7 @@ from tff_esn.registry import Registry
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model predicts, beside the labels; what several metrics need of it is computed once.
+    """A model's predictions with the labels; intermediate results of several metrics are computed once.
 
     Attributes:
         labels: `(n,)`, the class of each sample.
@@ -45,10 +45,10 @@ class Metric:
     """A number that says how well predictions fit labels; registered with `METRICS.register(Kind())`.
 
     Attributes:
-        name: By which it is chosen, and its attribute of `Scores`.
-        heading: In tables; None to leave it out of them.
-        heading_of_many: The same where there are more than two classes.
-        order: Its place among the others; ours come first.
+        name: Name by which it is chosen, and its attribute of `Scores`.
+        heading: Heading in tables; None to leave it out of them.
+        heading_of_many: Heading for more than two classes.
+        order: Its position; those of this package come first.
     """
 
     name: ClassVar[str]

@@ -1,7 +1,7 @@
 """Scores of a classifier, and their spread over seeds.
 
-The thesis prints micro-averaged F1 alone, which of a task with one label an example is plain accuracy: a model
-that always answers "not stressed" looks good. The other scores here do not reward it.
+The thesis prints only micro-averaged F1, which equals accuracy for a task with one label per example: a model that
+always predicts "not stressed" looks good. The other scores here do not reward it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def score(labels: ArrayLike, probabilities: ArrayLike, threshold: float = 0.5) -
         labels: Class of each example, `(n,)`.
         probabilities: Of class 1, `(n,)`, or of each class, `(n, classes)`. Two columns are one probability said
             twice and must sum to 1; more may be any scores, such as a ridge readout's.
-        threshold: Above it (not at it, as in Keras) the answer is class 1. Of more than two classes the most
-            probable is the answer.
+        threshold: Above it (not at it, as in Keras) class 1 is predicted. With more than two classes the most
+            probable one is predicted.
     """
     return _score(*_checked(labels, probabilities), threshold)
 
@@ -84,11 +84,11 @@ def per_subject(
 
 
 def majority(labels: ArrayLike, training_labels: ArrayLike | None = None, classes: int = 2) -> Scores:
-    """Scores of the model that always answers the most frequent class.
+    """Scores of the model that always predicts the most frequent class.
 
     Args:
-        labels: What is scored.
-        training_labels: Where that class is the most frequent (the lowest of several); None for `labels`.
+        labels: Labels to score on.
+        training_labels: Labels that define the most frequent class (the lowest of several); None for `labels`.
         classes: Number of classes.
     """
     if classes < 2:
@@ -103,7 +103,7 @@ def best_threshold(labels: ArrayLike, probabilities: ArrayLike, metric: str = "b
     """The threshold with the highest score, for choosing on validation examples.
 
     Every way to cut the examples in two is tried. The threshold lies midway between the neighbours of the cut;
-    of several best cuts the one nearest to 0.5 is taken. Where it is best to always give one answer, the
+    of several best cuts the one nearest to 0.5 is taken. Where it is best to always predict one class, the
     threshold is the highest probability, or lies right below the lowest.
 
     Args:
@@ -115,7 +115,7 @@ def best_threshold(labels: ArrayLike, probabilities: ArrayLike, metric: str = "b
         raise ConfigError(f"metric is {metric!r}; expected one that has a threshold: {', '.join(_GAIN)}")
     truth, scores = _checked(labels, probabilities)
     if scores.ndim > 1:
-        raise DataError("probabilities", f"{scores.shape[1]} classes", "two, a threshold cannot tell more apart")
+        raise DataError("probabilities", f"{scores.shape[1]} classes", "two, for a threshold")
     positive = truth == 1
     if positive.all() or not positive.any():
         raise DataError("labels", f"class {truth[0]} only", "both classes, to choose a threshold")

@@ -1,1 +1,1 @@
-"""Secure aggregation, differential privacy, and the attacks that they are for."""
+"""Secure aggregation and differential privacy."""

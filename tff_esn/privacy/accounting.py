@@ -3,7 +3,7 @@
 A state x with norm of at most C and its one-hot target y add y x^T to A and x x^T to B. Half of B and all of A as
 one vector, a step moves it by at most Delta = sqrt(C^4 + C^2), and a sequence of T steps by at most T Delta. Noise of
 deviation z Delta on every value makes the sum (epsilon, delta)-differentially private with respect to
-one step, or one sequence, of one client; `dp-accounting` tells which epsilon a z has.
+one step, or one sequence, of one client; `dp-accounting` computes the epsilon of a z.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tff_esn.errors import ConfigError
 
 @dataclass(frozen=True)
 class PrivacyBudget:
-    """What is promised.
+    """A privacy budget.
 
     Attributes:
-        epsilon: Of one release of the summed statistics.
-        delta: Probability that the promise does not hold.
+        epsilon: Epsilon of one release of the summed statistics.
+        delta: Probability that the guarantee does not hold.
         unit_steps: Steps of the unit that is protected: 1, or the length of a sequence.
     """
 
@@ -61,7 +61,7 @@ def sensitivity(clip: float, budget: PrivacyBudget) -> float:
 
 
 def noise_deviation(clip: float, budget: PrivacyBudget) -> float:
-    """The deviation z Delta of the noise that keeps the promise."""
+    """The deviation z Delta of the noise for a budget."""
     return budget.noise_multiplier * sensitivity(clip, budget)
 
 

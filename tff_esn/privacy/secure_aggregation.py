@@ -39,7 +39,7 @@ _KEY_BYTES, _SHARE_BYTES = 32, 66
 
 
 class SecureAggregationError(TffEsnError):
-    """The protocol cannot go on."""
+    """The protocol cannot continue."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class FixedPoint:
         return self.clients * (2.0 ** -(self.fraction_bits + 1) + self.bound * 2.0**-53)
 
     def encode(self, values: NDArray) -> Masked:
-        """Values as integers, or a complaint about those out of bounds."""
+        """Values as integers; values out of bounds are an error."""
         if not (np.abs(values) <= self.bound).all():
             raise SecureAggregationError(f"values beyond {self.bound:g}; expected a larger bound, or smaller values")
         return np.rint(np.ldexp(np.asarray(values, np.float64), self.fraction_bits)).astype(np.int64).view(np.uint64)
@@ -81,14 +81,14 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class PublicKeys:
-    """What a client publishes in round 0."""
+    """The public keys that a client publishes in round 0."""
 
     masks: bytes
     talk: bytes
 
 
 class SecureClient:
-    """A client's side of the protocol; what it keeps to itself never leaves it but in shares."""
+    """A client's side of the protocol; its secrets leave it only in shares."""
 
     def __init__(self, name: str, threshold: int) -> None:
         self.name, self._threshold = name, threshold
@@ -186,7 +186,7 @@ def secure_sum(
 
 @dataclass(frozen=True)
 class SecureSum:
-    """What the server has in the end.
+    """The server's result.
 
     Attributes:
         total: Sum over the clients whose vectors arrived.

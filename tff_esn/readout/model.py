@@ -1,4 +1,4 @@
-"""A trained Echo State Network: a reservoir, its readout, and what must be known to feed it."""
+"""A trained Echo State Network: a reservoir, its readout, and the description of its inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, config=STRICT)
 class ModelCard:
-    """What a model is, and how its input is made.
+    """Description of a model and of its inputs.
 
     Attributes:
         algorithm: Name of the algorithm that trained it.
@@ -37,7 +37,7 @@ class ModelCard:
         steps: Steps after which the state is reset: the length of windows or chunks; None if it never is.
         threshold: Output above which the prediction of two classes is class 1.
         trained_on: The clients it was trained on.
-        recipe: How features are made of a recording; None if it was trained on plain arrays.
+        recipe: Feature recipe for recordings; None if it was trained on plain arrays.
     """
 
     algorithm: str
@@ -133,7 +133,7 @@ class TrainedESN:
     def predict_proba(self, data: FederatedDataset) -> NDArray:
         """Probabilities `(samples, classes)` of all samples, client after client.
 
-        Of a readout solved by ridge regression, whose outputs estimate them but need not be any, the nearest ones.
+        The outputs of ridge regression only estimate probabilities and are projected to the nearest ones.
         """
         return self.probabilities(np.concatenate(list(self.decision_function(data).values())))
 

@@ -94,7 +94,7 @@ def nearest_probabilities(outputs: NDArray) -> NDArray:
 
 
 def output_layer(classes: int) -> tuple[int, Activation]:
-    """The number of outputs that tell so many classes apart by probability, and their activation.
+    """The number of outputs of a classifier with `classes` classes, and their activation.
 
     >>> output_layer(2), output_layer(4)
     ((1, 'sigmoid'), (4, 'softmax'))

@@ -1,7 +1,7 @@
 """A readout's training on states that are computed once: an epoch is one compiled loop over batches.
 
 The reservoir never changes, so training `Reservoir + Dense` and training `Dense` on the reservoir's states are the
-same. The centralised model trains so on everybody's states, and so does each client of a federation on its own.
+same. The centralised model trains on all states in this way, and each client of a federation on its own states.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ def run_epoch(
 ) -> Progress:
     """One epoch: a step for each of the first `count` batches, after `before` steps of earlier epochs.
 
-    Where there is no XLA, as in TFF's worker, every operation of a step has its price. What does not depend on the
-    step before is therefore done for all steps at once: the optimizer's rates first, the losses at the end. And so
-    have the loop's own: with `together` steps in each turn they are paid less often.
+    Without XLA, as in TFF's worker, every operation of a step costs time. Whatever does not depend on the previous
+    step is therefore computed for all steps at once: the optimizer's rates before, the losses after the loop. With
+    `together` steps in each iteration, the loop's own operations run less often.
     """
     number = batches.examples.shape[0]
     rates = optimizer.rates(learning_rate, tf.cast(before + 1 + tf.range(number), tf.float32))

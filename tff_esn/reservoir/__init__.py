@@ -1,1 +1,1 @@
-"""Everything that has no trainable weight: weights drawn once, states, diagnostics."""
+"""Everything without trainable weights: reservoir weights, states, diagnostics."""

@@ -1,4 +1,4 @@
-"""What a reservoir does with its past: does it forget its initial state, and what does it remember of its input?
+"""Memory and stability of a reservoir: whether it forgets its initial state, and what it remembers of its input.
 
 Two conditions on the weights bound the echo state property, and a run shows where between
 them a reservoir lies on a given input; memory capacity and the dimension of the states
@@ -134,7 +134,7 @@ class StateDimension:
     """How many directions the states use.
 
     Attributes:
-        rank: Directions that float32 tells from none, by the rule of `numpy.linalg.matrix_rank`.
+        rank: Numerical rank in float32, by the rule of `numpy.linalg.matrix_rank`.
         effective: (sum_i lambda_i)^2 / sum_i lambda_i^2 of the eigenvalues of the states' covariance:
             the number of directions if all were used alike.
     """

@@ -90,7 +90,7 @@ class ReservoirCell(tf.keras.layers.AbstractRNNCell):
         return state, (state,)
 
     def get_config(self) -> dict[str, Any]:
-        """What the cell is made again from; weights that were given travel with the saved weights."""
+        """The cell's configuration, for Keras; weights that were given are saved with the model's weights."""
         return {
             **super().get_config(),
             "config": asdict(self.reservoir_config),
@@ -212,7 +212,7 @@ class Reservoir(tf.keras.layers.RNN):
         return weights_of(self)
 
     def get_config(self) -> dict[str, Any]:
-        """What the layer is made again from, with its cell's settings as its own."""
+        """The layer's configuration, for Keras, with the settings of its cell."""
         inherited = super().get_config()
         del inherited["cell"]
         cell = self.cell.get_config()
@@ -241,7 +241,7 @@ class MaskedGlorotUniform(tf.keras.initializers.Initializer):
         return weights * tf.cast(chance <= self.connectivity, weights.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """What the initializer is made again from."""
+        """The initializer's configuration, for Keras."""
         return {"connectivity": self.connectivity, "seed": self.seed, "mask_seed": self.mask_seed}
 
 

@@ -39,10 +39,10 @@ class Plasticity(Parameters):
         mu: Mean of the Gaussian that a unit's activation should follow.
         sigma: Its standard deviation.
         eta: Learning rate; under `normalized` the length of a step.
-        epochs: E, passes over a client's data in a round.
+        epochs: Passes over a client's data per round, E.
         rounds: Rounds of averaging over the clients.
         batch_size: Sequences that run together; one update is their mean.
-        rule: `printed`: equation 2 of the FedIP paper as printed; `schrauwen`: the rule that descends the KL
+        rule: Update rule: `printed`: equation 2 of the FedIP paper as printed; `schrauwen`: gradient descent on the KL
             divergence, step by step; `normalized`: the authors' code, gradients summed over time, averaged over
             sequences and divided by their norm over the units.
     """
@@ -57,7 +57,7 @@ class Plasticity(Parameters):
 
 
 def bias_gradient(activation: NDArray, config: Plasticity) -> NDArray:
-    """What b moves along, at each activation h: db / eta."""
+    """The direction of b's update at each activation h: db / eta."""
     mu, variance, h = np.float32(config.mu), np.float32(config.sigma**2), activation
     if config.rule == "printed":
         return mu / variance - (h / variance + 1 - h * h + mu * h)
@@ -84,7 +84,7 @@ def adapt(sequences: NDArray, weights: ReservoirWeights, config: Plasticity) -> 
     """
     gain, bias = weights.gain.astype(np.float32), weights.bias.astype(np.float32)
     update = _normalized if config.rule == "normalized" else _step_by_step
-    # What overflows is told below, as what it is.
+    # An overflow is reported below, as divergence.
     with np.errstate(all="ignore"):
         for _ in range(config.epochs):
             for start in range(0, len(sequences), config.batch_size):

@@ -51,7 +51,7 @@ def client_samples(client: LabelledSequences, weights: ReservoirWeights) -> Samp
 
 
 def sample_features(data: FederatedDataset) -> dict[str, Samples]:
-    """By client, what a model without a reservoir sees of each sample."""
+    """By client, the input of each sample for a model without a reservoir."""
     return {client: Samples(own.sample_features, own.sample_labels) for client, own in data.sequences.items()}
 
 

@@ -20,7 +20,7 @@ from tff_esn.reservoir.weights import ReservoirWeights
 
 
 class Step(NamedTuple):
-    """What a step computes, arrays or tensors `(..., units)`.
+    """Result of a step, arrays or tensors `(..., units)`.
 
     Attributes:
         net: Net input n(t).

@@ -3,7 +3,7 @@
     x(t) = (1 - a) x(t-1) + a tanh(g * (W_in u(t) + W x(t-1)) + b)      (Jaeger et al. 2007; thesis definition 2.1.4)
 
 has echo states only if rho((1 - a) I + a W) < 1, and on any input if the largest singular value of W is below 1
-(Jaeger 2001); `tff_esn.reservoir.diagnostics` tells both. Gains g and biases b are those of intrinsic plasticity.
+(Jaeger 2001); `tff_esn.reservoir.diagnostics` checks both. Gains g and biases b are those of intrinsic plasticity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tff_esn.errors import ConfigError
 from tff_esn.reservoir.esn import ESN
 from tff_esn.seeds import generator_for
 
-#: Up to so many units all eigenvalues are computed as fast as the largest.
+#: Up to this many units, computing all eigenvalues is as fast as computing the largest.
 DENSE_UNITS = 500
 #: Eigenvalues asked of ARPACK and its basis. A random matrix has many eigenvalues of nearly
 #: the largest modulus; with a small basis ARPACK needs many restarts, or settles on the wrong ones.
@@ -36,7 +36,7 @@ ADDONS_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class ReservoirWeights:
-    """What a reservoir is made of.
+    """The weights of a reservoir.
 
     Attributes:
         input_kernel: `(inputs, units)`, the transpose of W_in.

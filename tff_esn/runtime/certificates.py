@@ -1,8 +1,8 @@
-"""Who may ask a worker to compute: a certificate authority of one's own, and certificates for each host.
+"""Mutual TLS of workers: a private certificate authority, and certificates for each host.
 
-A host's folder holds all that it needs: `ca.pem`, whom it trusts, `certificate.pem` and `key.pem`. A worker shows a
-certificate that says it is a server of that name and asks for one that says its owner is a client of the fleet, so
-that a worker's key opens no other worker.
+A host's folder holds all that it needs: the authority's `ca.pem`, `certificate.pem` and `key.pem`. A worker has a
+server certificate for its name and asks for a client certificate, so that a worker's key gives no access to another
+worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Certificates:
                 raise DataError(path, "no such file", "a folder that `tff-esn worker init` made for this host")
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS of a worker: nobody comes in without a certificate."""
+        """TLS of a worker, which requires a client certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_REQUIRED
@@ -53,7 +53,7 @@ class Certificates:
         return context
 
     def channel_credentials(self) -> Any:
-        """TLS of whoever asks workers to compute."""
+        """TLS of the coordinator."""
         import grpc  # type: ignore[import-untyped]
 
         parts = (path.read_bytes() for path in (self._authority, self._key, self._certificate))
@@ -64,9 +64,9 @@ def create_certificates(folder: Path, workers: Sequence[Sequence[str]], days: in
     """Makes the authority, unless the folder has one, and the folders of the coordinator and of the workers.
 
     Args:
-        folder: Where to. Its `ca-key.pem` makes further certificates, and belongs nowhere else.
-        workers: The names and addresses under which each worker is reached, the first of which names its folder.
-        days: How long certificates are valid.
+        folder: Folder to write to. Its `ca-key.pem` signs further certificates and must not leave it.
+        workers: Host names and addresses of each worker; the first is the name of its folder.
+        days: Validity of the certificates in days.
 
     Returns:
         The folders that were made; one that exists is left as it is.

@@ -29,13 +29,13 @@ CHANNEL = (
 def load_tff() -> ModuleType:
     """Imports TensorFlow Federated so that its worker ends with this process.
 
-    The default context is the one that TFF sets, for the thread that comes here first as well, but
-    with a worker of our own. TFF's keeps this process's output open, receives the terminal's Ctrl-C,
-    and stays if this process is killed; it is interrupted, and waited for, when the context is
-    collected, which at the interpreter's end comes too late.
+    The default context is the one that TFF sets, also for the thread that first calls this, but with
+    `LocalWorker`. TFF's worker keeps this process's output open, receives the terminal's Ctrl-C, and
+    survives if this process is killed; it is stopped when the context is collected, which is too late
+    when the interpreter exits.
     """
-    # Whatever is forked here becomes another program at once. gRPC's handlers, for forks that go on, can
-    # make that crash or hang.
+    # Forked processes execute another program at once. gRPC's fork handlers, meant for forks that continue,
+    # can make that crash or hang.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     import grpc  # type: ignore[import-untyped]
     import tensorflow_federated as tff

@@ -1,12 +1,12 @@
 """Clients' work on other hosts.
 
-A computation is split where its messages are aggregated, as TFF's mergeable form has it. What comes before runs for
+A computation is split where its messages are aggregated, as in TFF's mergeable form. The part before that runs for
 each client on one of the workers; then this process's own worker, the server, merges the messages in the order of the
-clients. It is the order in which a single worker accumulates them, so a round ends with the same numbers whichever
-workers there are, however many, and whoever fails meanwhile.
+clients. A single worker accumulates them in the same order, so a round ends with the same numbers whatever the number
+of workers, and whichever of them fail.
 
-Rounds are functions of their arguments: what was lost with a worker is computed again by another. A worker that does
-not answer is asked again every few seconds and used from then on when it does.
+Rounds are functions of their arguments: work that was lost with a worker is computed again by another. A worker that
+does not respond is contacted again every few seconds and used again when it responds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOST = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,  # by us, when a worker no longer answers
-    grpc.StatusCode.FAILED_PRECONDITION,  # another process than the one we spoke to
+    grpc.StatusCode.FAILED_PRECONDITION,  # another process than before
 )
 _CALLS = {
     "get_executor": "GetExecutor",
@@ -62,20 +62,20 @@ _NO_FILE = "No such file or directory"
 class FleetConfig(Parameters):
     """Workers on other hosts, for the clients' work.
 
-    Nothing here changes a result, so a run may go on with other workers.
+    Nothing here changes a result, so a run may be resumed with other workers.
 
     Attributes:
         workers: Where they listen, each `host:port`.
         certificates: Folder of this host's certificates; None for connections in the clear.
-        insecure: Asks for connections in the clear.
+        insecure: Whether connections are in the clear, without TLS.
         data: Folder in which the workers find the clients' files, each on its own disk; below a worker's `--data`
             if it is not absolute. None for the folder in which this process writes them, which all must share.
-        timeout: Seconds that one client's work may take.
-        heartbeat: Seconds between two questions whether a worker is there.
-        answer: Seconds within which it must answer.
-        retries: How often one client's work may be lost with a worker before the run stops.
+        timeout: Longest time in seconds for one client's work.
+        heartbeat: Seconds between two health checks of a worker.
+        answer: Seconds within which it must respond to one.
+        retries: Number of times that one client's work may be lost with a worker before the run stops.
         patience: Seconds to wait for a worker when there is none.
-        slots: Clients whose work a worker does at the same time.
+        slots: Number of clients whose work a worker does at the same time.
     """
 
     workers: Annotated[tuple[Annotated[str, Field(pattern=r"^.+:[0-9]+$")], ...], Field(min_length=1)]
@@ -95,7 +95,7 @@ class FleetConfig(Parameters):
 
 
 class WorkerLost(grpc.RpcError):
-    """A worker did not answer. Not one of TFF's errors, for which it would ask the same worker again for ever."""
+    """A worker did not respond. Not one of TFF's errors, after which TFF would retry the same worker for ever."""
 
 
 @plain_dataclass(eq=False)
@@ -113,7 +113,7 @@ class _Unit:
 
 
 class _Worker:
-    """A worker as it is seen from here."""
+    """The coordinator's view of a worker."""
 
     def __init__(self, address: str, config: FleetConfig, credentials: Any) -> None:
         self.address = address
@@ -126,7 +126,7 @@ class _Worker:
         self._lock = Lock()
 
     def watch(self, changed: Callable[[], None], ended: Event) -> None:
-        """Connects, asks every few seconds whether the worker is there, and connects again when it is back."""
+        """Connects, checks every few seconds whether the worker responds, and reconnects when it is back."""
         while not ended.is_set():
             connection = self.connection
             if connection is None:
@@ -174,17 +174,17 @@ class _Connection:
         self._ask = self._channel.unary_unary(_NO_CALL)
 
     def trouble(self) -> str | None:
-        """Why the worker does not answer; None if it does."""
+        """Why the worker does not respond; None if it does."""
         try:
             self._ask(b"", timeout=self._config.answer)
         except (grpc.RpcError, ValueError) as error:  # ValueError: closed meanwhile
             code = error.code() if isinstance(error, grpc.Call) else None
             # It has no such method, but it has answered.
-            return None if code == grpc.StatusCode.UNIMPLEMENTED else _told(error)
+            return None if code == grpc.StatusCode.UNIMPLEMENTED else _error_text(error)
         return None
 
     def stub(self) -> SimpleNamespace:
-        """What TFF's remote executor speaks through; each call has a deadline, and a lost worker is no other error."""
+        """Connection of TFF's remote executor; each call has a deadline, and a lost worker is a distinct error."""
         from tensorflow_federated.proto.v0 import executor_pb2_grpc
 
         calls = executor_pb2_grpc.ExecutorGroupStub(self._channel)
@@ -197,7 +197,7 @@ class _Connection:
                     raise WorkerLost(str(error)) from None
                 except grpc.RpcError as error:
                     if error.code() in _LOST:
-                        raise WorkerLost(_told(error)) from None
+                        raise WorkerLost(_error_text(error)) from None
                     raise
 
             return ask
@@ -213,7 +213,7 @@ class Fleet:
     """Workers on other hosts, for as long as the `with` block lasts.
 
     Args:
-        config: Who they are and what may be expected of them.
+        config: Their addresses and time limits.
     """
 
     def __init__(self, config: FleetConfig) -> None:
@@ -276,18 +276,18 @@ class Fleet:
         return [one for one in self._workers if one.connection is not None and one.address not in unit.lacking]
 
     def _judge(self, unit: _Unit, seconds: float) -> None:
-        """Gives up work that nobody can do."""
-        silent = [f"{one.address} ({one.trouble})" for one in self._workers if one.connection is None]
-        if silent and seconds < self.config.patience:
+        """Gives up work that no worker can do."""
+        unreachable = [f"{one.address} ({one.trouble})" for one in self._workers if one.connection is None]
+        if unreachable and seconds < self.config.patience:
             return
         if unit.lacking:
-            absent = f"; no answer from {', '.join(silent)}" if silent else ""
+            absent = f"; no answer from {', '.join(unreachable)}" if unreachable else ""
             raise DataError(
                 unit.label,
                 f"not on {', '.join(sorted(unit.lacking))}{absent}",
                 "a client's file on the disk of one of the workers, or on one that they share",
             )
-        raise FleetError(f"no worker answers: {', '.join(silent)}; expected one within {self.config.patience:g} s")
+        raise FleetError(f"no worker answers: {', '.join(unreachable)}; expected one within {self.config.patience:g} s")
 
     def _serve(self, worker: _Worker) -> None:
         """One of a worker's slots."""
@@ -319,12 +319,12 @@ class Fleet:
                 worker.alarm.set()
                 self._lost(unit, worker)
             except grpc.RpcError as error:
-                told = error.details() or ""
-                if _NO_FILE in told and unit.label in told:
+                details = error.details() or ""
+                if _NO_FILE in details and unit.label in details:
                     worker.lacks.add(unit.label)
                     self._give_back(unit)
                 else:
-                    unit.error = FleetError(f"{unit.label} on worker {worker.address}: {_told(error)}")
+                    unit.error = FleetError(f"{unit.label} on worker {worker.address}: {_error_text(error)}")
             except BaseException as error:
                 unit.error = error
             self._notify()
@@ -380,15 +380,15 @@ def _fleet_context(fleet: Fleet) -> Any:
             total = messages[0]
             if len(messages) > 1:
                 total = server.invoke(parts.merged, tff.structure.Struct.unnamed(total, messages[1:]))
-            nobody = _share(argument, kind, slice(0, 0))
-            return server.invoke(parts.of_server, tff.structure.Struct.unnamed(nobody, total))
+            no_clients = _share(argument, kind, slice(0, 0))
+            return server.invoke(parts.of_server, tff.structure.Struct.unnamed(no_clients, total))
 
     return FleetContext()
 
 
 @plain_dataclass(frozen=True)
 class _Split:
-    """A computation in three.
+    """The three parts of a computation.
 
     Attributes:
         of_client: From the argument, with one client, to what is aggregated, compiled.
@@ -423,9 +423,9 @@ class _Split:
 
 
 class _Speaker:
-    """What runs computations, compiled already, for one client through a connection.
+    """Runs compiled computations for one client through a connection.
 
-    Directly on TFF's executor: its execution context would ask for each part of an argument, and ask again for ever.
+    Uses TFF's executor directly: its execution context would send each part of an argument alone, and retry for ever.
     """
 
     def __init__(self, connection: _Connection) -> None:
@@ -465,7 +465,7 @@ def _count(value: Any, kind: Any) -> int:
 
 
 def _share(value: Any, kind: Any, clients: slice) -> Any:
-    """The same value with some of the clients."""
+    """The part of a value that belongs to some of the clients."""
     tff = load_tff()
     if not _at_clients(kind):
         return value
@@ -475,7 +475,7 @@ def _share(value: Any, kind: Any, clients: slice) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """The same without tensors, in which TFF's executor does not deal."""
+    """A copy of a value without tensors, which TFF's executor does not accept."""
     tff = load_tff()
     if isinstance(value, tff.structure.Struct):
         return tff.structure.Struct([(name, _numbers(one)) for name, one in tff.structure.iter_elements(value)])
@@ -483,7 +483,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _label(argument: Any) -> str:
-    """What a client's work is called: the path of its file, if it has one."""
+    """Label of a client's work: the path of its file, if it has one."""
     structure = load_tff().structure
     return next(
         (
@@ -495,7 +495,7 @@ def _label(argument: Any) -> str:
     )
 
 
-def _told(error: Any) -> str:
+def _error_text(error: Any) -> str:
     """A gRPC error in one line."""
     if not isinstance(error, grpc.Call):
         return str(error)

@@ -1,4 +1,4 @@
-"""TFF's worker of this process, out of everybody else's reach."""
+"""TFF's worker of this process, which no other user can reach."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from threading import Event, Lock
 from tff_esn.console import log
 from tff_esn.runtime import worker_supervisor
 
-#: Seconds within which the worker must listen, fewer than its keeper would wait; between two looks whether to go on.
+#: Seconds within which the worker must listen, fewer than its supervisor would wait; and between two checks.
 _PATIENCE, _PAUSE = worker_supervisor.PATIENCE - 5, 0.05
 #: Deaths of the worker that one computation survives: it may have been killed for lack of memory elsewhere.
 _DEATHS = 2
 
 
 class HiddenWorker:
-    """The process that computes for TFF: started when first needed, and anew if it has died.
+    """The process that computes for TFF: started on first use, and restarted if it has died.
 
-    It gets nothing of the terminal: no Ctrl-C, since this process alone decides what that means,
-    and no stream that it could write to or keep open. The kernel kills it when the thread that
-    started it is gone, which therefore must last as long as this process. It is reached through a Unix
-    socket without a file, which lets in this process's user alone.
+    It is detached from the terminal: it receives no Ctrl-C, which only this process handles, and
+    has no stream that it could write to or keep open. The kernel kills it when the thread that
+    started it ends, which therefore must last as long as this process. It is reached through a Unix
+    socket without a file, open to this process's user only.
 
     Args:
-        binary: What to start.
+        binary: The program to start.
     """
 
     def __init__(self, binary: Path) -> None:
@@ -43,7 +43,7 @@ class HiddenWorker:
         self._ended = Event()
 
     def address(self) -> str:
-        """Where, for gRPC, a living worker listens."""
+        """The address, for gRPC, of a running worker."""
         with self._lock:
             if self._ended.is_set():
                 raise RuntimeError("TFF's worker has ended, because this process is ending")
@@ -60,7 +60,7 @@ class HiddenWorker:
             return self._address
 
     def begin(self) -> None:
-        """A computation begins, which may end its worker a few times: TFF would try again for ever."""
+        """Called when a computation begins, whose worker may die a few times; TFF would retry for ever."""
         self._deaths = 0
 
     def end(self) -> None:
@@ -99,7 +99,7 @@ class HiddenWorker:
             )
 
     def _said(self) -> str:
-        """What the keeper says when the worker listens."""
+        """The supervisor's message when the worker listens."""
         assert self._process is not None and self._process.stdout is not None
         deadline = time.monotonic() + _PATIENCE
         with self._process.stdout as stream:

@@ -14,7 +14,7 @@ KEPT = 16
 def remote_executor() -> type:
     """`tff.framework.RemoteExecutor`, but a computation is sent once: it is much larger than its arguments.
 
-    TFF's own sends it with every call, and the worker reads it anew.
+    TFF's executor sends it with every call, and the worker parses it again.
     """
     import grpc  # type: ignore[import-untyped]
     import tensorflow_federated as tff

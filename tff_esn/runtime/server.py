@@ -18,12 +18,12 @@ from tff_esn.runtime.certificates import Certificates
 def serve(host: str, port: int, certificates: Path | None, data: Path | None) -> None:
     """Runs a worker until it is stopped.
 
-    This process is the worker's keeper, so it must have one thread: nothing here imports TensorFlow.
+    This process is the worker's supervisor, so it must have one thread: nothing here imports TensorFlow.
 
     Args:
         host: Address to listen on; "" for all.
         port: Port to listen on.
-        certificates: This host's; None lets in everybody who comes.
+        certificates: Certificates of this host; None for no TLS, so that anyone can connect.
         data: Folder where the clients' files are.
     """
     if data is not None and not data.is_dir():
@@ -43,9 +43,9 @@ def serve(host: str, port: int, certificates: Path | None, data: Path | None) ->
                 "make no network namespace to hide it in (see docs/fleet.md)"
             )
         if context is None:
-            log.warning("a worker on %s runs whatever anybody asks of it", where)
+            log.warning("a worker on %s, without TLS: anyone who can connect can run code", where)
         else:
-            log.warning("a worker on %s, for those with a certificate", where)
+            log.warning("a worker on %s, for clients with a certificate", where)
 
     status = worker_supervisor.keep(
         listener,

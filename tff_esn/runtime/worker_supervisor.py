@@ -1,14 +1,13 @@
-"""The process that keeps TFF's worker from everybody else.
+"""The process that isolates TFF's worker from the network.
 
-TFF's worker listens on all interfaces and does whatever anybody asks of it, and a TensorFlow graph can write files. Its
-keeper therefore takes it into a network namespace of their own, where there is nothing but a loopback device, and
-stands at the door: it forwards what comes through a socket made outside, a Unix socket for processes of the same user
-or one that asks for a certificate. Where such a namespace cannot be made, the worker is as open as TFF made it, and
-whoever started the keeper is told.
+TFF's worker listens on all interfaces without authentication, and a TensorFlow graph can write files. Its supervisor
+therefore moves it into a network namespace with only a loopback device, and forwards to it what arrives through a
+socket made outside: a Unix socket for processes of the same user, or one that asks for a certificate. Where such a
+namespace cannot be made, the worker's port stays open, and the process that started the supervisor gets a message.
 
-The worker dies with its keeper, and the keeper with the process that started it, in whatever way they end.
+The worker dies with its supervisor, and the supervisor with the process that started it, in whatever way they end.
 
-Nothing but the standard library: this file is a program too, which starts within a moment.
+Uses only the standard library: this file is also a program, which must start fast.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ CLONE_NEWUSER, CLONE_NEWNET, PR_SET_PDEATHSIG = 0x10000000, 0x40000000, 1
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 #: The worker's port in a namespace where no other is taken.
 PORT = 8000
-#: Seconds within which the worker must listen, and between two looks whether it does; of a TLS handshake.
+#: Seconds within which the worker must listen, between two checks whether it does, and of a TLS handshake.
 PATIENCE, PAUSE, HANDSHAKE = 60.0, 0.02, 10.0
-#: What the keeper says when the worker listens.
+#: The supervisor's messages when the worker listens.
 HIDDEN, EXPOSED = "hidden", "exposed"
 
 
@@ -45,7 +44,7 @@ def hide() -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET):
-        # An ordinary user may, as the root of a user namespace where there is nobody else.
+        # An ordinary user may do this as the root of a new user namespace.
         if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
             return False
         Path("/proc/self/setgroups").write_text("deny")
@@ -83,7 +82,7 @@ def keep(
         listener: Made before, so that it is outside.
         binary: The worker.
         ready: Called with `HIDDEN` or `EXPOSED` when the worker listens.
-        context: How TLS is spoken and to whom; None for none.
+        context: Settings of TLS; None for no TLS.
         folder: Where paths that are not absolute begin.
         parent: Process to die with; None for none.
         talkative: Whether the worker's messages go to standard error.
@@ -174,7 +173,7 @@ class _End(asyncio.Protocol):
 
 
 class _Visitor(_End):
-    """The end outside, of somebody who was let in."""
+    """The outer end, of an accepted client."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
@@ -185,7 +184,7 @@ class _Visitor(_End):
         own = transport.get_extra_info("socket")
         if own.family == socket.AF_UNIX:
             _, user, _ = struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            # Everybody else is somebody else in a user namespace too.
+            # Other users have other ids inside a user namespace too.
             if user != os.getuid():
                 self.transport.abort()
                 return

@@ -1,4 +1,4 @@
-"""Results found again by what they were made from: on disk by content and settings, in memory by key."""
+"""Caches of results: on disk by content and settings, in memory by key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def default_folder() -> Path:
 class Cache:
     """Arrays by key, below one folder.
 
-    A damaged entry (each carries a checksum) counts as missing and is made anew.
+    A damaged entry (each has a checksum) counts as missing and is computed again.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -71,7 +71,7 @@ class Cache:
         except FileNotFoundError:
             return None
         except DataError as error:
-            log.warning("%s: damaged cache entry (%s), made anew", error.source, error.found)
+            log.warning("%s: damaged cache entry (%s), computed again", error.source, error.found)
             return None
 
     def store(self, kind: str, key: str, arrays: Mapping[str, NDArray]) -> None:
@@ -82,8 +82,8 @@ class Cache:
     def scratch(self) -> Iterator[Path]:
         """A folder for files that only the running process needs.
 
-        It is removed when the block ends. One that a killed process left is removed by the next that asks for one:
-        it is nobody's any more once its lock is free.
+        It is removed when the block ends. One that a killed process left behind, whose lock is free, is removed by
+        the next call.
         """
         above = self.folder / "scratch"
         above.mkdir(parents=True, exist_ok=True)

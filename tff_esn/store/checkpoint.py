@@ -33,7 +33,7 @@ class Checkpoint:
     def load(self, like: Any) -> tuple[Any, int]:
         """The state that was saved and its round; `like` and 0 if there is none.
 
-        A damaged file counts as none: the rounds that it stood for come again, with the same numbers.
+        A damaged file counts as none: its rounds are computed again, with the same numbers.
 
         Args:
             like: A state of the same structure.
@@ -46,7 +46,7 @@ class Checkpoint:
         except FileNotFoundError:
             return like, 0
         except DataError as error:
-            log.warning("%s: damaged checkpoint (%s), the run begins anew", error.source, error.found)
+            log.warning("%s: damaged checkpoint (%s), the run starts over", error.source, error.found)
             return like, 0
         expected = [np.asarray(leaf) for leaf in tf.nest.flatten(like)]
         found = [arrays.get(str(i)) for i in range(len(expected))]

@@ -22,7 +22,7 @@ def write_examples(file: Path, values: NDArray, labels: NDArray, rows: int | Non
     """Writes examples as float32: all values, then all labels.
 
     Args:
-        file: Where to.
+        file: File to write.
         values: `(examples, ...)`.
         labels: `(examples,)`.
         rows: Number of examples to fill up to, with zeros of label -1, so that files have one shape.
@@ -32,7 +32,7 @@ def write_examples(file: Path, values: NDArray, labels: NDArray, rows: int | Non
     filled[: len(values)] = values.reshape(len(values), filled.shape[1])
     filled_labels = np.full(rows, _FILLING, np.float32)
     filled_labels[: len(labels)] = labels
-    # Written anew by every run, so that no disk need be waited for.
+    # Written by every run, so that there is no need to wait for the disk.
     with atomic_write(file, durable=False) as out:
         out.write(filled.tobytes())
         out.write(filled_labels.tobytes())

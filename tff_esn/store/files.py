@@ -44,8 +44,8 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
     Args:
         path: The file; the folders to it are made.
-        durable: Whether the file outlasts a crash of the machine, for which the disk is waited for. Never is one
-            half written.
+        durable: Whether the file survives a crash of the machine, for which this waits for the disk. A file is
+            never half written.
 
     Raises:
         OSError: About `path`, whatever name the file had while it was written.
@@ -78,12 +78,12 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def _temporary(path: Path) -> tuple[str, BinaryIO]:
-    """A file of this process alone: its lock tells that somebody is at work on it."""
+    """A file that only this process writes; its lock shows that it is in use."""
     while True:
         handle, name = tempfile.mkstemp(_PART, f".{path.name}.", path.parent)
         file = os.fdopen(handle, "w+b")
         fcntl.flock(file, fcntl.LOCK_EX)
-        # Between the two calls somebody may have taken it for one that was left.
+        # Between the two calls another process may have removed it as one left behind.
         if os.fstat(handle).st_nlink:
             return name, file
         file.close()
@@ -118,7 +118,7 @@ def hold(path: Path, wait: bool = True) -> BinaryIO:
     """Takes a lock, which ends when the file that is returned is closed, or its process ends in whatever way.
 
     Raises:
-        BlockingIOError: Somebody else holds it, and it is not to be waited for.
+        BlockingIOError: Another process holds it, and waiting was not requested.
     """
     file = path.open("ab")
     try:

@@ -27,7 +27,7 @@ def jsonable(value: Any) -> Any:
             return "Infinity" if value > 0 else "-Infinity"
         return None if math.isnan(value) else float(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        # What is chosen by name, such as an algorithm, is told from others by that name.
+        # Registered objects, such as algorithms, are identified by their name.
         name = getattr(type(value), "name", None)
         named = {"name": name} if isinstance(name, str) else {}
         return {**named, **{field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}}

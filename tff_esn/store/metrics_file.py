@@ -23,8 +23,8 @@ Cell = Union[bool, int, float, str, None]
 class MetricsFile:
     """Rows of metrics in a folder; also a `tff.program.ReleaseManager`.
 
-    A row may have columns that those before it lack. The first row that is written takes the place of all rows from
-    its step on, which a run that is resumed comes to again.
+    A row may have columns that earlier rows lack. The first row that is written replaces all rows from its step on,
+    which a resumed run computes again.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs on disk: what was run, with which code, how it went and what came out.
+"""Runs on disk: settings, code version, status and results.
 
 A run is a folder:
 
@@ -46,7 +46,7 @@ class Run:
     >>> store.list()[0].status
     'complete'
 
-    A block over a run that was found again resumes it: it is `running` again, and `log` adds to its metrics.
+    A block over an existing run resumes it: it is `running` again, and `log` adds to its metrics.
     """
 
     def __init__(self, folder: Path, record: RunRecord) -> None:
@@ -58,7 +58,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> Run:
-        """Finds a run again by its folder."""
+        """Opens an existing run by its folder."""
         return cls(folder, RunRecord.read(folder))
 
     @property
@@ -91,7 +91,7 @@ class Run:
             self._release()
 
     def finish(self, result: Mapping[str, Any] | None = None) -> None:
-        """Records that the run is complete, and what came out."""
+        """Records that the run is complete, and its result."""
         self._end(status="complete", result=None if result is None else jsonable(result))
 
     def log(self, *, step: int, **values: Any) -> None:
@@ -105,8 +105,8 @@ class Run:
     def check_same(self, config: Mapping[str, Any], seed: int) -> None:
         """Refuses to resume the run with other settings than it was begun with, and says which differ."""
         before, now = flat({**self.record.config, "seed": self.record.seed}), flat({**jsonable(config), "seed": seed})
-        told = [{name: repr(value) for name, value in settings.items()} for settings in (before, now)]
-        pairs = {name: [own.get(name, "not set") for own in told] for name in {**before, **now}}
+        texts = [{name: repr(value) for name, value in settings.items()} for settings in (before, now)]
+        pairs = {name: [values.get(name, "not set") for values in texts] for name in {**before, **now}}
         different = [
             f"{name} = {was} in the run, {is_now} now" for name, (was, is_now) in pairs.items() if was != is_now
         ]
@@ -150,7 +150,7 @@ class Run:
         return sorted(path for path in whole if not path.parent.name.startswith("."))
 
     def _resume(self) -> None:
-        """Makes the folder this process's own, for as long as it works in it.
+        """Locks the folder for this process.
 
         Raises:
             ConfigError: Another process works in it.

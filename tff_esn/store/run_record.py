@@ -21,7 +21,7 @@ from tff_esn.store.json_values import json_text, jsonable
 from tff_esn.versions import stack_versions
 
 RUN_JSON = "run.json"
-#: A process's start, told by the clock, moves a little when the clock is set.
+#: Tolerance of a process's start time, which changes a little when the clock is set.
 _CLOCK_SECONDS = 2.0
 _GIT_SECONDS = 10.0
 
@@ -36,7 +36,7 @@ class GitState:
 
 @dataclass(frozen=True)
 class Process:
-    """The process of a run; its start tells it from a later one with the same number."""
+    """The process of a run; its start time distinguishes it from a later one with the same id."""
 
     pid: int
     started: float
@@ -63,21 +63,21 @@ class Process:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What `run.json` holds.
+    """The contents of `run.json`.
 
     Attributes:
-        kind: What was done, such as `train`.
-        config: The settings as they were used.
+        kind: Kind of run, such as `train`.
+        config: The settings.
         seed: Seed of every random choice.
         command: The command line.
-        versions: Of Python, the platform and the packages.
-        git: The code's commit, if it lies in a checkout.
-        process: Who ran it.
+        versions: Versions of Python, the platform and the packages.
+        git: The code's commit, if it is in a checkout.
+        process: The process that ran it.
         started: When it began.
         status: A run that says `running` may have died: see `RunInfo`.
         finished: When it ended.
         duration: Seconds it took; of a resumed run, of all its parts that ended by themselves.
-        result: What came out.
+        result: Its result.
         reason: Why it failed, in a line.
     """
 
@@ -135,8 +135,8 @@ class RunInfo:
     Attributes:
         name: Name of its folder.
         folder: The folder.
-        status: That of `RunRecord`; or `incomplete` if its process is gone without an end; or `unreadable`.
-        record: What `run.json` holds; None if it is unreadable.
+        status: That of `RunRecord`; or `incomplete` if its process was killed; or `unreadable`.
+        record: The contents of `run.json`; None if it is unreadable.
         problem: Why it failed or cannot be read.
     """
 
@@ -148,7 +148,7 @@ class RunInfo:
 
     @classmethod
     def of(cls, folder: Path) -> RunInfo:
-        """Looks at a run's folder, whatever state it is in."""
+        """Reads a run's folder, in any state."""
         try:
             record = RunRecord.read(folder)
         except DataError as error:
@@ -158,7 +158,7 @@ class RunInfo:
 
     @property
     def duration(self) -> float | None:
-        """Seconds the run took or, if it still runs, has been running for; None if nobody knows."""
+        """Seconds the run took or, if it still runs, has been running for; None if unknown."""
         if self.record is None or self.status == "incomplete":
             return None
         if self.status == "running":

@@ -1,4 +1,4 @@
-"""Work in parts, each kept in the cache as soon as it is done and never done twice."""
+"""Work in parts, each of which is cached as soon as it is done and never done twice."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Task:
 
     Attributes:
         label: What is shown while it runs.
-        folder: Of the cache.
-        key: Of all that decides on its result; tasks with the same key are one.
+        folder: Folder of the cache.
+        key: Key of everything that its result depends on; tasks with the same key are one.
         work: Called with a folder for files that only the running process needs; must be importable by name.
     """
 
@@ -46,7 +46,7 @@ class Task:
 
 
 def packed(value: Any) -> Arrays:
-    """A result that is no arrays: whatever JSON can hold."""
+    """A result that is JSON instead of arrays."""
     return {_JSON: np.array(json.dumps(jsonable(value)))}
 
 
@@ -56,13 +56,13 @@ def unpacked(arrays: Arrays) -> Any:
 
 
 def kept_results(tasks: Sequence[Task], cache: Cache) -> dict[str, Arrays]:
-    """By key, the results that are there."""
+    """The cached results by key."""
     found = {task.key: cache.load(task.folder, task.key) for task in {task.key: task for task in tasks}.values()}
     return {key: arrays for key, arrays in found.items() if arrays is not None}
 
 
 def run_tasks(tasks: Sequence[Task], cache: Cache, jobs: int | None, description: str) -> dict[str, Arrays]:
-    """By key, every result; what is not kept yet is run. An interrupt loses the parts under way only."""
+    """All results by key; parts that are not cached are run. An interrupt loses only the parts in progress."""
     results = kept_results(tasks, cache)
     missing = list({task.key: task for task in tasks if task.key not in results}.values())
     with cache.scratch() as scratch:

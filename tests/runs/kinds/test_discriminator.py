@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def run_of(study: Study, settings: dict[str, Any]) -> DiscriminatorRun:
-    values = {"kind": "discriminator", "title": "T", "settings": settings, "presets": ["corrected"], "trials": 0}
+    values = {"kind": "discriminator", "title": "T", "settings": settings, "presets": ["thesis"], "trials": 0}
     return DiscriminatorRun("run", from_mapping(DiscriminatorConfig, values, "test"), study, (3, 4))
 
 
@@ -28,12 +28,12 @@ def test_a_discriminator_is_trained_with_each_seed_and_again_for_its_file(study:
     run = run_of(study, SETTINGS)
     results = run_parts(run, 1)
     (table,), _ = run.outcome(results)
-    scores = run.found(results)["corrected"]["scores"]
-    assert table.cell("test F1", "corrected", "value") == Number.of([one["test_f1"] for one in scores])
+    scores = run.found(results)["thesis"]["scores"]
+    assert table.cell("test F1", "thesis", "value") == Number.of([one["test_f1"] for one in scores])
     assert table.cell("validation accuracy", PRINTED, "value") == Number(0.9974, n=0)
     assert len(scores) == 2 and scores[0] != scores[1]
-    assert table.notes == ["corrected: dense layers of 64 and 32 units, dropout 0.3, trained on rounds."]
-    again = train_first(run, results, "corrected")
+    assert table.notes == ["thesis: dense layers of 64 and 32 units, dropout 0.3, trained on steps."]
+    again = train_first(run, results, "thesis")
     assert again.card.test_f1 == pytest.approx(scores[0]["test_f1"])
     assert discriminator_table("T", {}).cell("test F1", PRINTED, "value") == Number(0.9925, n=0)
 

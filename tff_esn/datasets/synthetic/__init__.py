@@ -14,11 +14,11 @@ _MARK = "generated.json"
 
 
 def mark_generated(folder: Path, description: Mapping[str, Any]) -> None:
-    """Says in the folder that its subjects are generated, and how; written last, it also says that all are there."""
+    """Marks a folder as generated, with its options; written last, so that it also marks it as complete."""
     with atomic_write(folder / _MARK) as file:
         file.write((json.dumps(description, indent=1) + "\n").encode())
 
 
 def is_generated(folder: Path) -> bool:
-    """Whether a folder's subjects are generated ones, so that no table of them passes for the study's."""
+    """Whether a folder's subjects are generated, so that their tables can be marked."""
     return (folder / _MARK).is_file()

@@ -4,7 +4,7 @@ Every user carries the same devices through six activities, with transitions bet
 them and one pause. A movement is a periodic swing about the direction of gravity; its
 tempo and strength depend on the activity and the user, how it shows on the three axes
 on the device. Walking and the two directions on stairs overlap between users, as do
-sitting and standing in posture, so that no threshold tells them apart.
+sitting and standing in posture, so that no threshold separates them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from tff_esn.console import progress
@@ -26,9 +25,15 @@ from tff_esn.datasets.hhar import COLUMNS, MODELS, SENSORS, USERS, WITHOUT_GYROS
 from tff_esn.datasets.synthetic import is_generated, mark_generated
 from tff_esn.datasets.tables import ACTIVITY
 from tff_esn.errors import ConfigError
+from tff_esn.lazy import LazyModule
 from tff_esn.seeds import generator_for
 from tff_esn.store.files import atomic_write
 from tff_esn.store.json_values import fingerprint
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 RATES = {"nexus4": 200.0, "s3": 150.0, "s3mini": 100.0, "samsungold": 50.0, "gear": 100.0, "lgwatch": 200.0}
 
@@ -253,7 +258,7 @@ def _measured(
     wearer: _Wearer, unit: _Unit, motion: _Motion, times: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """What a sensor measures of a motion: `(samples, 3)`."""
-    # Nobody keeps time like a metronome: tempo and strength wander slowly.
+    # Human movement is not strictly periodic: tempo and strength drift slowly.
     wander = 0.6 * np.sin(2 * np.pi * 0.07 * times + wearer.phase)
     strength = 1 + 0.25 * np.sin(2 * np.pi * 0.11 * times + 2 * wearer.phase)
     cycles = (2 * np.pi * motion.tempo * times + wander)[:, None] + unit.lags

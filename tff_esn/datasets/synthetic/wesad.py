@@ -138,7 +138,7 @@ def write_wesad(
     protocol: Literal[0, 2] = 2,
     jobs: int | None = 1,
 ) -> list[Path]:
-    """Writes generated subjects as WESAD's public release lies on disk.
+    """Writes generated subjects in the layout of WESAD's public release.
 
     Each becomes `out/SX/SX.pkl`, a pickle as Python 2 wrote it; the protocol of all of them goes to
     `out/labels.csv`, in seconds from the start. A subject's files depend on its name and the
@@ -165,7 +165,7 @@ def write_wesad(
 def ensure_wesad(cache: Path, *, subjects: int = 15, jobs: int | None = 1, make: bool = True, **options: Any) -> Path:
     """The folder of generated subjects below `cache`, written on the first call for these options.
 
-    A generation that was interrupted goes on with the subjects that are missing.
+    An interrupted generation resumes with the missing subjects.
 
     Args:
         cache: Where such folders lie.

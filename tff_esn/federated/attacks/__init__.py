@@ -1,1 +1,1 @@
-"""What bad clients do: one file per attack."""
+"""Attacks of malicious or faulty clients: one file per attack."""

@@ -1,4 +1,4 @@
-"""Attacks by name: what bad clients do with their data before they train, or with their update before they send it."""
+"""Attacks by name: a bad client changes its data before it trains, or its update before it sends it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tff_esn.parameters import STRICT, Names, Parameters, Share
 from tff_esn.registry import Registry
 from tff_esn.seeds import generator_for
 
-#: What an honest client does to its update; see `Attack.on_update`.
+#: Factor and noise of an honest client's update; see `Attack.on_update`.
 HONEST = (1.0, 0.0)
 
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class Attack(Parameters):
-    """What bad clients do. An attack overrides `on_data` or `on_update`.
+    """Base of attacks, which override `on_data` or `on_update`.
 
     Attributes:
         share: Share of the training clients that attack, drawn by the seed.
@@ -38,7 +38,7 @@ class Attack(Parameters):
         return type(self).on_data is not Attack.on_data
 
     def on_data(self, data: FederatedDataset, clients: Sequence[str], seed: int) -> FederatedDataset:
-        """The data that training sees.
+        """The data that the clients train on.
 
         Args:
             data: The training clients' data.

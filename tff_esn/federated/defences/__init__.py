@@ -1,1 +1,1 @@
-"""How the server defends itself against bad clients: one file per defence."""
+"""Defences of the server against bad clients: one file per defence."""

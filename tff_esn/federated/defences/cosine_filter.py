@@ -26,7 +26,7 @@ class CosineFilter(Defence):
     of 0.
 
     Attributes:
-        least: c.
+        least: Smallest accepted cosine, c.
     """
 
     least: Annotated[float, Field(ge=-1, le=1)] = 0.0

@@ -1,4 +1,4 @@
-"""Defences by name: how the server makes one update of its clients' updates, in plain TensorFlow.
+"""Defences by name: how the server combines its clients' updates, in plain TensorFlow.
 
 In the formulas m clients send updates u_i with weights w_i. A client reports its weight itself: defences that use it
 trust it. Where a paper's guarantee needs a majority of honest clients, a weighted defence needs the majority of the
@@ -30,12 +30,12 @@ else:
 
 
 class Aggregate(NamedTuple):
-    """What a defence makes of a round's updates.
+    """The result of a defence on a round's updates.
 
     Attributes:
-        update: `(parameters,)`, the clients' common update.
-        accepted: `(clients,)`, bool: whose updates entered it.
-        counted: `(clients,)`, bool: whose messages beside the updates count.
+        update: `(parameters,)`, the combined update.
+        accepted: `(clients,)`, bool: clients whose updates are in it.
+        counted: `(clients,)`, bool: clients whose other messages count.
     """
 
     update: tf.Tensor
@@ -66,7 +66,7 @@ class Defence(Parameters):
         return self
 
     def aggregator(self) -> tff.aggregators.WeightedAggregationFactory | None:
-        """TFF's aggregator for a defence that is one; None for a defence that is called."""
+        """TFF's aggregator, for a defence that uses one; None for the others."""
         return None
 
     def __call__(self, updates: tf.Tensor, weights: tf.Tensor) -> Aggregate:

@@ -1,4 +1,4 @@
-"""A network that tells updates of clients with noisy inputs from those of others (thesis chapter 4, section 6.1)."""
+"""A network that detects updates of clients with noisy inputs (thesis chapter 4, section 6.1)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class DiscriminatorParameters(Parameters):
 @DEFENCES.register
 @dataclass(frozen=True, repr=False, config=STRICT)
 class DiscriminatorDefence(Defence):
-    """Accepts the updates that a network takes for those of honest clients (thesis Algorithms 3 and 4).
+    """Accepts the updates that a network classifies as those of honest clients (thesis Algorithms 3 and 4).
 
     Attributes:
-        treatment: Of rejected clients: `replaced`: a zero update that still counts in the mean (thesis Algorithms 3 and
-            4); `left_out`: they do not count.
-        trained_on: What the network learns from: the `steps` of a training (the thesis), or the updates of whole
-            `rounds`, which are what it is given later.
+        treatment: Treatment of rejected clients: `replaced`: a zero update that still counts in the mean (thesis
+            Algorithms 3 and 4); `left_out`: they do not count.
+        trained_on: Training data of the network: the `steps` of a training (the thesis), or updates of whole `rounds`,
+            which are what it classifies later.
         file: File of a trained discriminator; None to train one on the split's discriminator subjects.
         network: The network and its training.
     """

@@ -26,7 +26,7 @@ class GeometricMedian(Defence):
     Attributes:
         iterations: Steps of the algorithm. The paper takes 3, as each costs a round of secure aggregation; here none
             does.
-        smoothing: nu.
+        smoothing: Smallest distance that is divided by, nu.
     """
 
     iterations: PositiveInt = 100

@@ -26,8 +26,8 @@ class Krum(Defence):
     at least one neighbour counts, and two bad clients who send the same update are then each other's nearest: they win.
 
     Attributes:
-        bad: f, how many clients may be bad. With five clients a round the guarantee reaches no further than one, and
-            with two each update would be compared to one other only.
+        bad: Number of bad clients, f. With five clients per round the guarantee covers at most one, and with f = 2
+            each update would be compared with one other only.
     """
 
     bad: Annotated[int, Field(ge=0)] = 1

@@ -20,7 +20,7 @@ class MultiKrum(Krum):
     """The weighted mean of the k updates of least score, by Krum's scores; all are accepted if m <= k.
 
     Attributes:
-        kept: k.
+        kept: Number of accepted updates, k.
     """
 
     kept: PositiveInt = 3

@@ -22,7 +22,7 @@ class NormFilter(Defence):
     """The weighted mean over |u_i| <= c median_j |u_j|.
 
     Attributes:
-        times: c.
+        times: Largest accepted norm in units of the median norm, c.
     """
 
     times: PositiveFloat = 2.0

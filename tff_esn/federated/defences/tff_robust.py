@@ -22,5 +22,5 @@ class TFFRobust(Defence):
     name = "tff-robust"
 
     def aggregator(self) -> tff.aggregators.WeightedAggregationFactory:
-        """TFF's own."""
+        """TFF's robust aggregator."""
         return load_tff().learning.robust_aggregator()

@@ -25,7 +25,7 @@ class TrimmedMean(Defence):
     At most (m - 1) // 2 are dropped on either side, so that one or two are left: beta = 1/2 is the median.
 
     Attributes:
-        share: beta. The default drops one of five clients on either side; more would be the median.
+        share: Share dropped on either side, beta. The default drops one of five clients; more would be the median.
     """
 
     share: Annotated[float, Field(ge=0, le=0.5)] = 0.2

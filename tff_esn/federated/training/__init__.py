@@ -1,1 +1,1 @@
-"""How rounds are computed: clients on disk, TFF's processes, and the program that runs round after round."""
+"""How rounds are computed: clients on disk, TFF's processes, and the program that runs the rounds."""

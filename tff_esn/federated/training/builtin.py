@@ -1,6 +1,6 @@
-"""TFF's own processes by name, on Keras models of a readout or of a reservoir with its readout.
+"""TFF's built-in processes by name, on Keras models of a readout or of a reservoir with its readout.
 
-Nothing is added to their mathematics, so that a comparison with them is one.
+Nothing is added to their mathematics, so that our algorithms can be compared with them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 class ReservoirBank(tf.keras.layers.Layer):
     """Reservoirs of one size; each batch runs through the one that its first example names.
 
-    A model of TFF's is one for all clients. This layer lets each client have a reservoir of its own all the same.
+    TFF has one model for all clients. With this layer each client can still have its own reservoir.
 
     Args:
         bank: The reservoirs.
-        **options: Those of a Keras layer.
+        **options: Options of a Keras layer.
     """
 
     def __init__(self, bank: Sequence[ReservoirWeights], **options: Any) -> None:
@@ -170,6 +170,6 @@ def client_dataset(client: Client, work: LocalWork, shape: tuple[int, ...] | Non
         return tf.data.Dataset.from_tensor_slices((inputs, labels[:, None])).batch(readout.batch_size)
 
     options = tf.data.Options()
-    # Its thread wakes late, and a round would wait for it.
+    # Autotuning has a thread that wakes late, and a round would wait for it.
     options.autotune.enabled = False
     return tf.data.Dataset.range(readout.epochs, output_type=tf.int32).flat_map(epoch).with_options(options)

@@ -1,4 +1,4 @@
-"""A study's subjects as the clients of a federation: what each trains on, on disk; who is drawn in a round."""
+"""Clients of a federation: their training examples on disk, and the draw of a round's clients."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ClientFiles:
         return self.folder / f"{client}.f32"
 
     def seen_path(self, client: str) -> Path:
-        """The same where its work is done."""
+        """A client's file as seen where its work is done."""
         return (self.elsewhere or self.folder) / f"{client}.f32"
 
     @property
     def bytes(self) -> int:
-        """Of all files together."""
+        """Size of all files together."""
         return sum(self.path(client).stat().st_size for client in self.clients)
 
 
@@ -116,7 +116,7 @@ def clients_per_round(algorithm: GradientAlgorithm, clients: Sequence[str]) -> i
 
 
 def drawn_clients(clients: Sequence[str], number: int, seed: int, round_number: int) -> list[str]:
-    """The clients of a round, in the clients' order; the same for the same seed and round, whatever came before."""
+    """The clients of a round, in the clients' order; depends on the seed and the round only."""
     generator = generator_for(seed, "client sampling", str(round_number))
     chosen = generator.choice(len(clients), number, replace=False)
     return [clients[i] for i in sorted(chosen)]

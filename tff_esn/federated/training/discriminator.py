@@ -1,9 +1,9 @@
-"""A network that tells updates of clients with noisy inputs from those of others (thesis chapter 4, section 6.1).
+"""A network that detects updates of clients with noisy inputs (thesis chapter 4, section 6.1).
 
 Two dense layers with dropout and a sigmoid (Figure 6.2) classify an update d = w_k - w_t; thesis Algorithms 3 and 4
 then average over all drawn clients, with d = 0 for those it rejects, or, as meant, over those it accepts.
 
-It learns from subjects who take no other part: from each of them as it is, and with noise on its inputs.
+It learns from subjects with no other role: from each of them with and without noise on its inputs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REAL, FAKE = 1, 0
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.2
 #: Names in a file: of the card, and of a layer's arrays.
 _CARD, _PARTS = "card", ("kernel", "bias")
-#: Rounds that are played to learn from whole rounds, and how often from the start.
+#: Rounds that are simulated to learn from whole rounds, and the number of restarts.
 ROUNDS, RESTARTS = 40, 3
 
 
@@ -115,7 +115,7 @@ def round_examples(
 ) -> UpdateExamples:
     """Updates of whole rounds, such as the network will be given.
 
-    FedAvg is played with the subjects as clients, each once as it is and once with noise, some of the noisy ones in
+    FedAvg is simulated with the subjects as clients, each once without and once with noise, some of the noisy ones in
     the mean.
     """
     subjects, seed, classes = _subjects(data), algorithm.esn.seed, len(data.classes)
@@ -167,7 +167,7 @@ def _subjects(data: FederatedDataset) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DiscriminatorCard:
-    """What a discriminator is.
+    """Metadata of a discriminator.
 
     Attributes:
         parameters: Of the readouts whose updates it takes, bias included.
@@ -175,8 +175,8 @@ class DiscriminatorCard:
         trained_on: `steps` or `rounds`.
         config: The network.
         validation_accuracy: Keras's, after the last epoch.
-        train_f1: F1 of the real updates, on what it learnt from.
-        test_f1: The same on what it did not.
+        train_f1: F1 of the real updates, on the training examples.
+        test_f1: F1 of the real updates, on the held-out examples.
     """
 
     parameters: int
@@ -190,11 +190,11 @@ class DiscriminatorCard:
 
 @dataclass(frozen=True, eq=False)
 class Discriminator:
-    """A trained network, and what it is.
+    """A trained network with its metadata.
 
     Attributes:
         layers: Kernel and bias of each dense layer.
-        card: What it is.
+        card: Its metadata.
     """
 
     layers: tuple[tuple[NDArray, NDArray], ...]
@@ -224,7 +224,7 @@ class Discriminator:
         sizes = (parameters, *card.config.units, 1)
         shapes = [((before, after), (after,)) for before, after in zip(sizes, sizes[1:])]
         if [(kernel.shape, bias.shape) for kernel, bias in layers] != shapes:
-            raise DataError(path, "layers of other sizes than its card tells", expected)
+            raise DataError(path, "layers of other sizes than its card says", expected)
         return cls(layers, card)
 
     def defence(self, treatment: str) -> TrainedDefence:
@@ -234,7 +234,7 @@ class Discriminator:
 
 @dataclass(frozen=True, eq=False)
 class TrainedDefence(Defence):
-    """Accepts the updates that the network takes for real; thesis Algorithms 3 and 4.
+    """Accepts the updates that the network classifies as real; thesis Algorithms 3 and 4.
 
     Attributes:
         layers: Kernel and bias of each dense layer.
@@ -297,7 +297,7 @@ def update_examples(
     training: GradientTraining,
     scratch: Path,
 ) -> UpdateExamples:
-    """What the discriminator of an algorithm learns from."""
+    """Training examples of an algorithm's discriminator."""
     if defence.trained_on == "steps":
         return step_examples(defence.network, data, algorithm)
     return round_examples(defence.network, data, algorithm, training, scratch)

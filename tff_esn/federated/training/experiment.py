@@ -1,4 +1,4 @@
-"""An algorithm on a data set: everything that several trainings share is made once."""
+"""An algorithm on a data set: everything that several trainings share is computed once."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class FederatedExperiment:
     Args:
         data: The clients.
         scratch: Folder for the clients' files.
-        elsewhere: The same folder for whoever computes for the clients, such as a copy of it on another host's disk;
-            None if they see this one.
+        elsewhere: Path of that folder where the clients' work is done, such as a copy on another host; None if it is
+            the same.
     """
 
     def __init__(self, data: FederatedDataset, scratch: Path, elsewhere: Path | None = None) -> None:
@@ -74,7 +74,7 @@ class FederatedExperiment:
         return replace(algorithm.training, class_weight=weights)
 
     def files(self, algorithm: GradientAlgorithm) -> ClientFiles:
-        """The clients' examples, in a folder of their own below that of all."""
+        """The clients' examples, in a subfolder of the scratch folder."""
         in_graph = algorithm.chosen_engine == "graph"
         size, seed = algorithm.batch_size, algorithm.esn.seed
         attack = algorithm.attack if algorithm.attack is not None and algorithm.attack.changes_data else None

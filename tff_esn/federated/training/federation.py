@@ -32,8 +32,8 @@ class RoundReport:
     Attributes:
         loss: Mean of the clients' objectives over the examples of those that counted.
         examples: Number of these examples.
-        clients: Each client's own diagnostics; none from TFF's own processes, which tell of all together.
-        left_out: Clients whose update was not finite. TFF's own processes tell that there were such, not who.
+        clients: Diagnostics of each client; empty for TFF's built-in processes, which report sums only.
+        left_out: Clients whose update was not finite; TFF's built-in processes do not report their names.
         accepted: Whether the defence accepted a client's update; empty without a defence that chooses.
         fake: Those of the round's clients that attack.
     """
@@ -80,7 +80,7 @@ def build_federation(
         classes: Number of classes.
         start: The readout before the first round.
         seed: Seed of the examples' orders.
-        reservoirs: The clients' own, for the engine `graph`.
+        reservoirs: Reservoir of each client, for the engine `graph`.
         defence: How the server combines updates, ready to use; None for their mean.
     """
     work = LocalWork(
@@ -112,7 +112,7 @@ class _OnFiles:
         self._files, self._seed = files, seed
 
     def client(self, name: str, round_number: int, own: Any) -> Client:
-        """What a round is told of a client."""
+        """Input of a round for a client."""
         first = round_number * self.work.readout.epochs
         order = np.array([seed_for(self._seed, "order", name), first], np.int32)
         attack = np.array(self._on_update if name in self.fake else HONEST, np.float32)
@@ -120,11 +120,11 @@ class _OnFiles:
 
 
 class ReadoutState(NamedTuple):
-    """A state of ours.
+    """State between rounds.
 
     Attributes:
-        server: The server's.
-        own: What of the server's sums each client sent, stacked; 0 for those that took no part in them.
+        server: State of the server.
+        own: The message of each client that is part of the server's sums, stacked; 0 for clients that sent none.
     """
 
     server: ServerState
@@ -132,7 +132,7 @@ class ReadoutState(NamedTuple):
 
 
 class ReadoutFederation(_OnFiles):
-    """The project's own process."""
+    """A federation that runs this package's process."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class ReadoutFederation(_OnFiles):
         ]
         server, output = self._process.next(state.server, clients)
         counted = np.asarray(output.counted if len(output.counted) else output.diagnostics.finite, bool)
-        # Where no message counts the server keeps its sums, and the clients what they sent for them.
+        # If no message counts, the server keeps its sums and the clients their previous messages.
         own = self._empty_messages() if counted.any() else state.own
         changed = np.array(rows)[counted]
         tf.nest.map_structure(lambda all_, sent: all_.__setitem__(changed, sent[counted]), own, output.messages)
@@ -193,7 +193,7 @@ class ReadoutFederation(_OnFiles):
 
 
 class BuiltinFederation(_OnFiles):
-    """TFF's own process."""
+    """A federation that runs one of TFF's built-in processes."""
 
     def __init__(
         self,
@@ -221,7 +221,8 @@ class BuiltinFederation(_OnFiles):
         output = self._process.next(state, [client_dataset(client, self.work, self._shape) for client in clients])
         train = output.metrics["client_work"]["train"]
         counted = int(train["num_examples"]) // self.work.readout.epochs
-        # TFF does not say whose update is not finite. FedAvg forgets the examples of such clients, others their loss.
+        # TFF does not name clients with non-finite updates. FedAvg does not count their examples; the other
+        # processes report a non-finite loss.
         missing = sum(self._examples[name] for name in drawn) - counted
         loss = float(train["loss"]) if counted else float("nan")
         left_out: tuple[str, ...] = ()

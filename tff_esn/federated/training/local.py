@@ -1,4 +1,4 @@
-"""A client's part of a round, in plain TensorFlow: read its examples, train the readout, tell what came out."""
+"""A client's part of a round, in plain TensorFlow: read its examples, train the readout, return the update."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tff_esn.store.client_files import read_examples
 
 
 class Client(NamedTuple):
-    """What a round is told of a client, who has the data.
+    """Input of a round for a client.
 
     Attributes:
         path: The file of its examples, where the client's computation runs.
         seed: `(2,)`, of the order of its examples in this round.
         reservoir: Which of the reservoirs is its own, if the computation has them.
-        attack: `(2,)`: what it multiplies its update with, and the size of noise on it; 1 and 0 for an honest one.
-        own: Its message of the previous round, 0 if it sent none. Simulated clients keep no state between rounds:
-            it is handed back to them.
+        attack: `(2,)`: factor of its update, and standard deviation of noise on it; 1 and 0 for an honest client.
+        own: Its message of the previous round, 0 if it sent none. Simulated clients keep no state between rounds, so
+            it is passed back to them.
     """
 
     path: Any
@@ -44,7 +44,7 @@ class Client(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """How a client's round went.
+    """Diagnostics of a client's round.
 
     Attributes:
         loss: Mean of its objective over the examples and steps.
@@ -60,13 +60,13 @@ class Diagnostics(NamedTuple):
 
 
 class ClientResult(NamedTuple):
-    """What a client sends.
+    """Output of a round for a client.
 
     Attributes:
         update: Its weights minus the server's.
-        weight: How much that counts in the mean.
+        weight: Weight of the update in the mean.
         message: For the objectives of the next round.
-        diagnostics: How it went.
+        diagnostics: Diagnostics of its training.
     """
 
     update: tf.Tensor
@@ -77,7 +77,7 @@ class ClientResult(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What clients do in a round, alike for all of them.
+    """Settings of a client's work in a round, equal for all clients.
 
     Attributes:
         columns: Values of an example in a client's file.

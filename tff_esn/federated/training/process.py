@@ -1,6 +1,6 @@
-"""Rounds on TensorFlow Federated: who computes what where (thesis Listings 3.2, 3.3 and 3.5).
+"""Rounds on TensorFlow Federated: which part is computed where (thesis Listings 3.2, 3.3 and 3.5).
 
-The mathematics of a client is in `local` and in one file an algorithm; here it is distributed. A client gets a path,
+The mathematics of a client is in `local` and in one file per algorithm; here it is distributed. A client gets a path,
 not its data: it reads its examples where it runs.
 """
 
@@ -25,13 +25,13 @@ STEPS_TOGETHER = 4
 
 
 class ServerState(NamedTuple):
-    """What the server keeps from round to round.
+    """State of the server between rounds.
 
     Attributes:
         weights: The readout's.
         optimizer: The server optimizer's, with its learning rate.
         aggregator: The aggregator's.
-        objective: What the clients' objectives need to know.
+        objective: State of the clients' objectives.
         learning_rate: The clients'.
     """
 
@@ -43,13 +43,13 @@ class ServerState(NamedTuple):
 
 
 class RoundOutput(NamedTuple):
-    """What a round tells beside the new state.
+    """Output of a round in addition to the new state.
 
     Attributes:
         diagnostics: Of the clients, each a `(clients,)` vector.
-        messages: What they sent for the next round's objectives, stacked.
-        accepted: `(clients,)`: whose updates the defence accepted; empty without a defence that chooses.
-        counted: `(clients,)`: whose messages count then; empty likewise.
+        messages: Their messages for the next round's objectives, stacked.
+        accepted: `(clients,)`: whether the defence accepted the update; empty without a defence that chooses.
+        counted: `(clients,)`: whether the message counts; empty without a defence that chooses.
     """
 
     diagnostics: Diagnostics
@@ -119,7 +119,7 @@ def build_readout_process(
     @tff.tensorflow.computation(state_type, aggregator_type, weights_type, message_type, np.float32)
     def server_update(state: Any, of_aggregator: Any, mean: Any, total: Any, weight: Any) -> ServerState:
         optimizer, weights = server_optimizer.next(state.optimizer, state.weights, -mean)
-        # Where no client counts, the objective's knowledge stays.
+        # If no client counts, the objective's state stays.
         finished = objective.finish(state.objective, total)
         known = tf.nest.map_structure(lambda new, old: tf.where(weight > 0, new, old), finished, state.objective)
         return ServerState(weights, optimizer, of_aggregator, known, state.learning_rate)

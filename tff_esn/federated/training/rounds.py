@@ -1,7 +1,7 @@
-"""Round after round, for every algorithm: one program on `tff.program`.
+"""The program that runs the rounds of every algorithm, on `tff.program`.
 
-Who is drawn in a round, in which order a client sees its examples and what noise it has depend on the seed and the
-round alone. A run that was stopped and taken up again therefore ends with the same numbers, bit for bit.
+The clients drawn in a round, the order of a client's examples and its noise depend on the seed and the round only. A
+run that was stopped and resumed therefore ends with the same numbers, bit for bit.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Evaluator:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """A round that is over.
+    """A finished round.
 
     Attributes:
         number: From 1 on; 0 is before the first round.
@@ -106,8 +106,8 @@ class RoundRecord:
     def note(self) -> str:
         """The scores in a few words, for a progress bar."""
         parts = self.scores or {}
-        told = ", ".join(f"{part} {scores.balanced_accuracy:.2f}" for part, scores in parts.items())
-        return f"balanced accuracy: {told}" if told else ""
+        shown = ", ".join(f"{part} {scores.balanced_accuracy:.2f}" for part, scores in parts.items())
+        return f"balanced accuracy: {shown}" if shown else ""
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class Program:
         """Runs to the last round, from the last state that was saved.
 
         Args:
-            checkpoint: Where states are kept, to take the run up again.
-            release_managers: Where the numbers of a round go.
+            checkpoint: Where states are kept, to resume the run.
+            release_managers: Receive the numbers of a round.
             description: Shown beside the progress bar.
 
         Returns:
@@ -153,7 +153,7 @@ class Program:
     def run_in(self, folder: Path, description: str = "Rounds") -> Readout:
         """Runs in a folder, from where an earlier run in it stopped.
 
-        There are the last state, `state.npz`, the numbers of every round, `metrics.csv`, and the same for TensorBoard.
+        Writes the last state, `state.npz`, and the numbers of every round, `metrics.csv` and TensorBoard's events.
         Nothing of a round stays in memory.
         """
         with deferred_interrupts() as check, progress(description, self.rounds) as bar:
@@ -200,7 +200,7 @@ class Program:
 
     def _finish(self, record: RoundRecord, release_managers: Sequence[Any]) -> RoundRecord:
         for client in record.report.left_out if record.report else ():
-            log.warning("round %d went on without %s: an update that is not finite", record.number, client)
+            log.warning("round %d leaves out %s: an update that is not finite", record.number, client)
         if release_managers:
 
             async def release() -> None:

@@ -154,7 +154,7 @@ def test_the_network_learns_is_kept_and_accepts_as_keras_does(tmp_path: Path) ->
     with pytest.raises(DataError, match="contents that do not fit their checksum; expected a discriminator"):
         Discriminator.load(path, PARAMETERS)
     replace(made, layers=made.layers[:2]).save(path)
-    with pytest.raises(DataError, match="layers of other sizes than its card tells"):
+    with pytest.raises(DataError, match="layers of other sizes than its card says"):
         Discriminator.load(path, PARAMETERS)
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(DataError, match="expected a discriminator that `tff-esn discriminator` wrote"):

@@ -219,7 +219,7 @@ def test_a_client_that_is_left_out_is_told_of(tmp_path: Path, caplog: pytest.Log
     # Scored on the subjects without a NaN: those with one have no scores.
     program = replace(broken.program(config), evaluator=healthy.program(config).evaluator)
     _, (_, record) = program.run()
-    assert "round 1 went on without S3: an update that is not finite" in caplog.text
+    assert "round 1 leaves out S3: an update that is not finite" in caplog.text
     assert record.values()["round/left_out"] == 1
     assert (record.values()["S3/finite"], record.values()["S2/finite"]) == (0, 1)
 
