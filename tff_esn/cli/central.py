@@ -69,9 +69,8 @@ def train(request: Request) -> None:
             if outcome.model == PRINTED_MODEL
         )
         run.save_model(trained)
-        table = assessment_table(
-            _title(request, data, seeds), {request.preset: outcomes}, dataset.task.name == "stress"
-        )
+        title, printed = _title(request, data, seeds), dataset.task.name == "stress"
+        table = assessment_table(title, {request.preset: outcomes}, printed)
         run.write_text("scores.csv", to_csv(table))
         run.write_json("outcomes.json", outcomes)
         run.finish(_headline(outcomes))
