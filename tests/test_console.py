@@ -70,7 +70,7 @@ def test_what_happens_often_is_told_once(caplog: pytest.LogCaptureFixture) -> No
         tally.add("bad numbers")
     assert caplog.messages == ["bad numbers"]
     caplog.clear()
-    with tally.told_at_end():
+    with tally.reported_at_end():
         tally.add("bad numbers")
         tally.add("bad numbers", 2)
         tally.add("worse ones")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-#: Where each public name is; imported when it is first asked for.
+#: Module of each public name; imported on first use.
 _MODULES = {
     "AveragedRidge": "closed_form.averaging",
     "CentralESN": "central.esn",
@@ -79,7 +79,7 @@ __all__ = [
 # Read when NumPy is loaded: here, or in processes that this one starts.
 if "OPENBLAS_CORETYPE" not in os.environ and (_core := this_core_type()):
     os.environ["OPENBLAS_CORETYPE"] = _core
-# TensorFlow, here and in processes that this one starts, logs hundreds of lines that are no user's concern.
+# TensorFlow, here and in child processes, logs hundreds of lines that do not concern users.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 

@@ -1,11 +1,10 @@
-"""What every algorithm is: parameters with a name, and `fit`, which makes a trained model of a data set."""
+"""The base of all algorithms: parameters with a name, and `fit`, which trains a model on a data set."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pydantic import BeforeValidator, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from tff_esn.datasets.federated import FederatedDataset
@@ -21,7 +20,7 @@ _A = TypeVar("_A", bound="Algorithm")
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class Algorithm(Parameters):
-    """A way to a readout.
+    """An algorithm that trains a readout.
 
     Attributes:
         esn: The reservoir.
@@ -44,12 +43,10 @@ class Algorithm(Parameters):
         """
 
     def with_seed(self: _A, seed: int) -> _A:
-        """The same with another seed of every random choice."""
+        """A copy with another seed of every random choice."""
         return self.replaced({"esn.seed": seed})
 
 
 ALGORITHMS: Registry[type[Algorithm]] = Registry(
     "algorithms", ["tff_esn.central", "tff_esn.federated", "tff_esn.closed_form"]
 )
-#: An algorithm as a parameter: itself, its name, or a table with its name and parameters.
-AlgorithmChoice = Annotated[InstanceOf[Algorithm], BeforeValidator(lambda given: ALGORITHMS.create(given, "algorithm"))]

@@ -29,36 +29,36 @@ console = Console(stderr=True)
 #: Results.
 output = Console()
 log = logging.getLogger("tff_esn")
-#: Seconds between two lines that tell of progress in a file or a pipe.
+#: Seconds between two lines of progress where there is no terminal.
 LINE_SECONDS = 60.0
 
 
 class Tally:
-    """Counts what may happen thousands of times and is told once.
+    """Counts warnings that may arise thousands of times and reports each once.
 
-    Outside of `told_at_end` that is the first time that it happens.
+    Outside of `reported_at_end` that is at its first occurrence.
     """
 
     def __init__(self) -> None:
-        self.told_later = False
+        self.reported_later = False
         self._counts: Counter[str] = Counter()
 
     def add(self, what: str, times: int = 1) -> None:
-        """Counts something that happened."""
-        if not self.told_later and what not in self._counts:
+        """Counts a warning."""
+        if not self.reported_later and what not in self._counts:
             log.warning("%s", what)
         self._counts[what] += times
 
     def take(self) -> Counter[str]:
-        """What was counted since this was called last."""
+        """The counts since the last call, which are then reset."""
         counts, self._counts = self._counts, Counter()
         return counts
 
     @contextmanager
-    def told_at_end(self) -> Iterator[None]:
-        """Tells what was counted in a block when it ends."""
+    def reported_at_end(self) -> Iterator[None]:
+        """Reports the counts of a block when it ends."""
         self.take()
-        self.told_later = True
+        self.reported_later = True
         try:
             yield
             for what, times in self.take().items():
@@ -71,7 +71,7 @@ tally = Tally()
 
 
 class Bar(Protocol):
-    """A progress bar that is under way."""
+    """A progress bar that is shown."""
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         """Moves the bar by `amount` and shows `note` beside it."""
@@ -79,7 +79,7 @@ class Bar(Protocol):
 
 @contextmanager
 def progress(description: str, total: float) -> Iterator[Bar]:
-    """Shows a progress bar while the block runs; where there is no terminal, a line a minute; when quiet, nothing."""
+    """Shows a progress bar while the block runs; without a terminal, a line per minute; if quiet, nothing."""
     width = console.width
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=width // 3)),
@@ -87,20 +87,20 @@ def progress(description: str, total: float) -> Iterator[Bar]:
         MofNCompleteColumn(),
         *([TimeElapsedColumn()] if width >= 100 else []),
         TimeRemainingColumn(),
-        # Has the room that the others leave.
+        # Takes the remaining width.
         TextColumn("[dim]{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
     ]
     hidden = console.quiet or not console.is_terminal
     with Progress(*columns, console=console, disable=hidden, transient=True, expand=True) as display:
         task = display.add_task(description, total=total, note="")
-        told = time.monotonic()
+        reported = time.monotonic()
 
         class _Bar:
             def advance(self, amount: float = 1, note: str = "") -> None:
-                nonlocal told
+                nonlocal reported
                 display.update(task, advance=amount, note=note)
-                if description and not console.is_terminal and time.monotonic() - told >= LINE_SECONDS:
-                    told = time.monotonic()
+                if description and not console.is_terminal and time.monotonic() - reported >= LINE_SECONDS:
+                    reported = time.monotonic()
                     done = f"{display.tasks[0].completed:.0f} of {total:.0f}"
                     console.print(f"{description}: {done}", highlight=False, soft_wrap=True)
 
@@ -108,7 +108,7 @@ def progress(description: str, total: float) -> Iterator[Bar]:
 
 
 def size_text(number: float) -> str:
-    """A number of bytes to read.
+    """A number of bytes as text.
 
     >>> size_text(1_234_567)
     '1.23 MB'

@@ -35,4 +35,4 @@ class DataError(TffEsnError):
 
 
 class FleetError(TffEsnError):
-    """Workers on other hosts cannot do what is asked of them."""
+    """Workers on other hosts cannot do the work."""

@@ -1,6 +1,6 @@
-"""Modules that are imported when something of them is first needed.
+"""Modules that are imported on first use.
 
-TensorFlow takes seconds to import. A module that only sometimes computes with it names it so:
+TensorFlow takes seconds to import. A module that needs it only sometimes imports it like this:
 
     if TYPE_CHECKING:
         import tensorflow as tf
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands for a module until an attribute of it is asked for."""
+    """A placeholder that imports its module on first access to an attribute."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""One function over many items, in several processes that never outlive the one that asked."""
+"""Calls a function on many items in several processes, which never outlive their parent."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _in_processes(
             outcome, counts = future.result()
             for what, times in counts.items():
                 tally.add(what, times)
-            # Popped, so that a result that was handed over is not kept here.
+            # Popped, so that a yielded result is not kept in memory.
             yield pending.pop(future), outcome
         pool.shutdown()
     finally:
@@ -82,8 +82,8 @@ def _in_processes(
 def _start_worker(lifeline: Connection) -> None:
     # Ctrl-C reaches the whole process group; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    console.quiet = True  # The parent's bar tells of all workers.
-    tally.told_later = True
+    console.quiet = True  # The parent shows one bar for all workers.
+    tally.reported_later = True
     # The processes fill the machine already. TensorFlow reads these when it is imported here, and in TFF's worker.
     os.environ.update(TF_NUM_INTRAOP_THREADS="1", TF_NUM_INTEROP_THREADS="1")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Parameters: frozen dataclasses that are checked when they are made, and told of by their docstrings.
+"""Parameters: frozen dataclasses, validated on construction and documented by their docstrings.
 
 One declaration serves the constructor, TOML keys, options of the command line and their help: the line of an attribute
 in the section `Attributes` of a docstring is its help.
@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from tff_esn.errors import ConfigError
 from tff_esn.registry import expected
 
-#: Of every dataclass of parameters: an unknown one is an error.
+#: Configuration of every dataclass of parameters: an unknown parameter is an error.
 STRICT = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound="Parameters")
@@ -46,11 +46,11 @@ Names = Annotated[tuple[str, ...], BeforeValidator(split_names)]
 
 
 class ParameterError(ConfigError, ValueError):
-    """A parameter that an object cannot be made with."""
+    """A parameter with an invalid value."""
 
 
 class _Checked(type):
-    """Makes one line of what is wrong with the arguments of a constructor."""
+    """Reports invalid arguments of a constructor in one line."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -113,7 +113,7 @@ class Parameters(metaclass=_Checked):
 
 
 def help_of(kind: Any) -> dict[str, str]:
-    """Of a dataclass, each field with what the docstrings of the class and its bases say about it."""
+    """The fields of a dataclass with their texts in the docstrings of the class and its bases."""
     return _help_of(kind)
 
 
@@ -146,7 +146,7 @@ _KEY = re.compile(r"(?!(str|int|float|bool)$)[a-z_][a-z0-9_]*|\d+")
 
 
 def _one_line(kind: Any, error: ValidationError, source: str) -> str:
-    """The first thing that is wrong, with the nearest name where there is one."""
+    """The first error, with the nearest name if there is one."""
     errors = error.errors()
     # Of several types that a setting may have, the one that fits best.
     about_it = [own for own in errors if own["loc"][:1] == errors[0]["loc"][:1]]
@@ -206,7 +206,7 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Reads a TOML file, or says in one line what keeps it from being read."""
+    """Reads a TOML file, or reports in one line why it cannot be read."""
     try:
         return tomli.loads(path.read_bytes().decode())
     except FileNotFoundError:

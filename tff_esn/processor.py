@@ -1,4 +1,4 @@
-"""What NumPy's BLAS is told of the processor."""
+"""The processor type that NumPy's BLAS is configured for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SKYLAKE = _HASWELL | {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"
 
 
 def core_type(cpuinfo: str) -> str | None:
-    """The name of an Intel processor's kernels in OpenBLAS (`OPENBLAS_CORETYPE`), by what it can do.
+    """OpenBLAS's name for the kernels of an Intel processor (`OPENBLAS_CORETYPE`), by its instruction sets.
 
     The OpenBLAS of the pinned NumPy goes by models, and takes every Intel model that it does not know
     for a Prescott of 2004, whose products of matrices take several times as long.
@@ -18,7 +18,7 @@ def core_type(cpuinfo: str) -> str | None:
         cpuinfo: Linux's `/proc/cpuinfo`.
 
     Returns:
-        None where OpenBLAS shall decide.
+        None if OpenBLAS's own choice is right.
     """
     fields = dict(line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
     facts = {name.strip(): value.strip() for name, value in fields.items()}

@@ -1,6 +1,6 @@
 """What can be chosen by name: algorithms, studies, feature recipes, attacks, defences, metrics.
 
-An object enters itself, in its own file, with the decorator `register`; nobody else lists its name. Modules of the
+An object is registered in its own file with the decorator `register`; its name is listed nowhere else. Modules of the
 package that hold such objects are imported when a name is first looked up, and so are those of other packages that
 declare the entry point `tff_esn.<kind>`, for instance in their pyproject.toml:
 
@@ -36,7 +36,7 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, entry: Any) -> Any:
-        """Enters an object that has a `name`; to be used as a decorator."""
+        """Registers an object that has a `name`; used as a decorator."""
         name = entry.name
         known = self._found.get(name)
         if known is not None and _origin(known) != _origin(entry):
@@ -45,7 +45,7 @@ class Registry(Generic[T]):
         return entry
 
     def register_instance(self, kind: type) -> type:
-        """Enters an object of a class that takes no parameters; to be used as a decorator of the class."""
+        """Registers an instance of a class without parameters; used as a decorator of the class."""
         self.register(kind())
         return kind
 

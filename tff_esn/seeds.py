@@ -1,7 +1,7 @@
 """One seed, split by purpose.
 
-Every random choice draws from its own stream, named by what it is for (and for
-whom), so that adding a client or a step changes no other stream.
+Every random choice draws from its own stream, named by its purpose and, if any, its
+client, so that adding a client or a step changes no other stream.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ PRINTED = "printed"
 #: The only line of the rows of a table that compares nothing.
 PLAIN = ""
 _ORDER = (PRINTED, "thesis", "corrected")
-#: A printed number is within the spread if it is at most so many standard deviations from our mean.
+#: A printed number is within the spread if it is at most this many standard deviations from our mean.
 DEVIATIONS = 2.0
 Agreement = Literal["same", "within", "above", "below", "other", "unknown"]
 #: How a number of ours compares with the printed one, as a sign and in words.
@@ -62,7 +62,7 @@ class Number:
         std: Standard deviation over seeds.
         n: Number of seeds; 0 for a number that no seed changes.
         single_class: Number of seeds in which the model predicts one class only.
-        text: The cell where it is no number.
+        text: Text of a cell that is not a number.
     """
 
     mean: Optional[float] = None
@@ -84,10 +84,10 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: By which headlines find it.
-        heading: What stands above it.
-        group: What stands above several of them.
-        digits: After the point, as the documents print them.
+        name: Name by which headlines refer to it.
+        heading: Its heading.
+        group: Heading of a group of columns.
+        digits: Digits after the point, as the documents print them.
         kind: What its cells are: plain numbers, `bytes`, or `text`, which is aligned left and may be wrapped.
     """
 
@@ -221,7 +221,7 @@ def score_table(
 
 
 def metric_headings(more_classes: bool = False) -> dict[str, str]:
-    """By metric, its heading, of those that tables show; micro-averaged F1, which is the accuracy, is not."""
+    """The metrics that tables show, with their headings; micro-averaged F1 equals the accuracy and is left out."""
     found = {name: METRICS[name] for name in metric_names()}
     return {
         name: (metric.heading_of_many if more_classes else None) or metric.heading
@@ -356,7 +356,7 @@ def to_terminal(table: Table, styles: Mapping[str, str] = _EMPTY) -> RenderableT
 
 
 def least_width(table: Table) -> int:
-    """How wide a terminal must be for all columns beside each other."""
+    """The width at which all columns fit side by side."""
     return _Block(table, range(len(table.columns)), _EMPTY).least_width
 
 
@@ -372,7 +372,7 @@ class _Terminal:
         yield from (Text(note, style="table.caption") for note in (*self._table.notes, *_footnotes(self._table)))
 
     def _positions(self, width: int) -> list[list[int]]:
-        """Columns that stand beside each other: all, or as many groups as there is room for."""
+        """Groups of columns that fit side by side."""
         columns = self._table.columns
         if any(column.kind == "text" for column in columns) or least_width(self._table) <= width:
             return [list(range(len(columns)))]
@@ -390,7 +390,7 @@ class _Terminal:
 
 
 class _Block:
-    """Some columns of a table beside each other, after the rows' labels."""
+    """Some columns of a table side by side, after the rows' labels."""
 
     def __init__(self, table: Table, positions: Sequence[int], styles: Mapping[str, str]) -> None:
         self._columns = [table.columns[position] for position in positions]

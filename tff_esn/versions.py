@@ -23,7 +23,7 @@ _STACK = (
 
 @cache
 def version_of(package: str) -> str:
-    """Of an installed package: read from its metadata, and thousands of keys name it."""
+    """The version of an installed package; cached, because thousands of keys contain it."""
     return metadata.version(package)
 
 

@@ -93,7 +93,7 @@ def test_a_reservoir_on_the_features_of_a_subject(generated: Path, tmp_path: Pat
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_it_is_drawn(suffix: str, start: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"reservoir.{suffix}"
-    assert f"drawn to {path}" in run("--units", 20, "--plot", path).replace("\n", "")
+    assert f"plot written to {path}" in run("--units", 20, "--plot", path).replace("\n", "")
     assert path.read_bytes().startswith(start)
 
 

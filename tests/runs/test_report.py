@@ -111,7 +111,7 @@ def test_the_second_call_does_nothing_and_says_so(work: Path, report: Path) -> N
     before = (report / "report.html").stat().st_mtime_ns
     again = run(work, "reproduce", "small.toml", "solved.toml", "--data", "study", "--out", "out")
     assert again.returncode == 0 and "nothing was left to do" in again.stderr
-    assert "small: all there" in again.stderr
+    assert "small: complete" in again.stderr
     assert (report / "report.html").stat().st_mtime_ns == before
     more = run(work, "reproduce", "small.toml", "--data", "study", "--out", "more", "--seeds", "3")
     assert "small: 4 of 13 parts to run" in more.stderr

@@ -1,4 +1,4 @@
-"""`tff-esn data`: look at a study, prepare it, generate one."""
+"""`tff-esn data`: check a study, prepare its features, generate one."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="""Look at a study, prepare its features, or generate one.
+    help="""Check a study, prepare its features, or generate one.
 
     A study is a folder with WESAD's subjects (S2/S2.pkl, ...), with Empatica E4 folders
     and a labels.csv (subject,start,end,label), or with HHAR's CSV files.
@@ -30,8 +30,8 @@ Labels = Annotated[
     ),
 ]
 Subjects = Annotated[Optional[list[str]], typer.Option("--subject", help="Only this subject; may be repeated.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Go on without subjects that have a defect, and say so.")]
-Jobs = Annotated[Optional[int], typer.Option(min=1, help="Processes.", show_default="one per processor")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip subjects with defects, with a message.")]
+Jobs = Annotated[Optional[int], typer.Option(min=1, help="Number of processes.", show_default="one per processor")]
 Features = Annotated[
     Optional[str], typer.Option(metavar="thesis|corrected|channels", help="Feature recipe.", show_default="the study's")
 ]
@@ -42,7 +42,8 @@ Device = Annotated[
     ),
 ]
 Rate = Annotated[
-    Optional[float], typer.Option(help="Rate of raw channels in Hz.", show_default="the device's fastest sensor's")
+    Optional[float],
+    typer.Option(help="Rate of raw channels in Hz.", show_default="that of the device's fastest sensor"),
 ]
 HrvWindow = Annotated[
     Optional[float],
@@ -54,9 +55,9 @@ HrvWindow = Annotated[
 
 @app.command(cls=Command)
 def check(context: typer.Context, folder: Folder, labels: Labels = None, jobs: Jobs = None) -> None:
-    """Report what a folder holds and every defect found in it.
+    """Report the contents of a folder and every defect in it.
 
-    Exit status 2 if there is any defect.
+    Exits with status 2 if there is a defect.
     """
     from tff_esn.console import output
     from tff_esn.datasets.study import UNREADABLE, open_study
@@ -86,9 +87,9 @@ def prepare(
     skip_bad: SkipBad = False,
     jobs: Jobs = None,
 ) -> None:
-    """Compute a model's inputs once and keep them in the cache.
+    """Compute a model's inputs once and store them in the cache.
 
-    Subjects run in parallel. Interrupted, the same command resumes.
+    Subjects run in parallel. If interrupted, the same command resumes.
     """
     from tff_esn.console import output
     from tff_esn.tables import text_table, to_terminal
@@ -115,7 +116,7 @@ def prepared(
     device: Optional[str] = None,
     rate: Optional[float] = None,
 ) -> "Preparation":
-    """Prepares a study, and says who was left out."""
+    """Prepares a study, and prints which subjects were left out."""
     from tff_esn.console import console
     from tff_esn.datasets.study import open_study
     from tff_esn.features.preparation import prepare as prepare_study
@@ -151,14 +152,17 @@ def stats(
     hrv_window: HrvWindow = None,
     split: Annotated[
         Optional[str],
-        typer.Option(help="Whose design set 5.2 and 5.3 count.", show_default="thesis for WESAD's subjects, else all"),
+        typer.Option(
+            help="Split whose design set Tables 5.2 and 5.3 describe.",
+            show_default="thesis for WESAD's subjects, else all",
+        ),
     ] = None,
     labels: Labels = None,
     skip_bad: SkipBad = False,
     jobs: Jobs = None,
     json_: Annotated[bool, typer.Option("--json", help="Machine-readable, all digits.")] = False,
 ) -> None:
-    """Print the thesis's Tables 5.1 to 5.3 for a study, beside the printed numbers."""
+    """Print the thesis's Tables 5.1 to 5.3 for a study, next to the printed numbers."""
     import json
     from dataclasses import asdict, replace
 
@@ -190,9 +194,9 @@ def stats(
 def synth(
     context: typer.Context,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write to.")],
-    layout: Annotated[Literal["wesad", "hhar"], typer.Option(help="Whose on-disk layout.")] = "wesad",
+    layout: Annotated[Literal["wesad", "hhar"], typer.Option(help="File layout.")] = "wesad",
     subjects: Annotated[
-        Optional[int], typer.Option(min=1, help="How many.", show_default="15 for wesad, 9 for hhar")
+        Optional[int], typer.Option(min=1, help="Number of subjects.", show_default="15 for wesad, 9 for hhar")
     ] = None,
     minutes: Annotated[
         Optional[float], typer.Option(min=0.0, help="Length of a subject's recording.", show_default="wesad 45, hhar 2")
@@ -201,7 +205,7 @@ def synth(
     e4: Annotated[bool, typer.Option(help="Write WESAD's raw E4 folders and a labels.csv too.")] = False,
     jobs: Jobs = None,
 ) -> None:
-    """Generate subjects in exactly the public releases' layout.
+    """Generate synthetic subjects in the file layout of the public releases.
 
     Baseline, stress, amusement and meditation in WESAD's order and proportions, or HHAR's
     six activities on phones and watches. The same seed gives the same files.

@@ -13,10 +13,10 @@ from tff_esn.cli.reproduce import default_folder, print_summary, run_plans
 def demo(context: typer.Context) -> None:
     """Run a quick demo on synthetic data, with no download.
 
-    Generates 15 subjects in WESAD's layout (once) and takes a quick look at each chapter:
+    Generates 15 subjects in WESAD's layout (once) and runs a small version of each chapter:
     the features, the central model, FedAvg and FedCurv, both with the discriminator against
     noisy clients, and the closed forms IncFed, Partial IncFed, pFedRR and FedIP. Ends with
-    the report, which it opens where there is a desktop.
+    the report, which it opens if there is a desktop.
     """
     from importlib import resources
 
@@ -29,19 +29,19 @@ def demo(context: typer.Context) -> None:
     from tff_esn.store.cache import Cache
 
     with resources.as_file(resources.files("tff_esn.runs") / "demo.toml") as path:
-        story = from_mapping(DemoConfig, read_toml(path), "demo.toml")
+        config = from_mapping(DemoConfig, read_toml(path), "demo.toml")
     cache, seed = Cache(settings(context).cache), settings(context).seed
-    folder = ensure_wesad(cache.folder, subjects=story.subjects, minutes=story.minutes, jobs=None)
+    folder = ensure_wesad(cache.folder, subjects=config.subjects, minutes=config.minutes, jobs=None)
     console.print(f"Generated subjects in {folder}", highlight=False, soft_wrap=True)
     study = Study(folder, cache.folder)
-    plans = [plan_run(load_run(name, quick=True), study, seed, 1, quick=True) for name in story.runs]
+    plans = [plan_run(load_run(name, quick=True), study, seed, 1, quick=True) for name in config.runs]
     report = default_folder(plans)
     print_summary(run_plans(plans, report, None))
     _show(report / "report.html")
 
 
 def _show(page: Path) -> None:
-    """Opens the page where there is a desktop."""
+    """Opens the page if there is a desktop."""
     import webbrowser
 
     if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):

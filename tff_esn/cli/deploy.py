@@ -1,4 +1,4 @@
-"""`tff-esn export` and `tff-esn predict`: a trained model away from its run, and at work."""
+"""`tff-esn export` and `tff-esn predict`: write a trained model to a file, and predict with it."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 STREAM = "-"
 _INTERRUPTED = 130
-#: No line of numbers is longer; a file that is no text is not read whole.
+#: Longest line of input, in characters, so that a binary file is not read whole.
 _LINE_BYTES = 1 << 16
 
 
 def export(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name, or the beginning of it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder or name, or the beginning of its name.")],
     format_: Annotated[
         Literal["keras", "tflite"],
         typer.Option("--format", help="The whole model for Keras, or one step of it for TensorFlow Lite."),
@@ -38,10 +38,10 @@ def export(
 ) -> None:
     """Write a run's model as one file.
 
-    The file holds the model's card too: its features, its window, its threshold.
+    The file also holds the model card: features, window, threshold.
 
-    A .tflite is one step with explicit state: inputs features (1, n) and
-    state (1, units), outputs probability and state, in float32, of built-in
+    A .tflite model computes one step with explicit state: inputs features (1, n) and
+    state (1, units), outputs probability and state, in float32, with built-in
     operations only. A sequence begins with a state of zeros.
     """
     from tff_esn.deployment.export import load_model, save_model
@@ -73,22 +73,20 @@ def predict(
     ] = None,
     baseline: Annotated[
         Optional[str],
-        typer.Option(
-            metavar="START-END", help="Where the baseline is, in seconds.", show_default="where the labels have it"
-        ),
+        typer.Option(metavar="START-END", help="Interval of the baseline, in seconds.", show_default="from the labels"),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object a line, all digits.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object per line, all digits.")] = False,
     runs: Runs = None,
 ) -> None:
     """Print a model's prediction at each step of a recording or a stream.
 
-    A recording's features are made as for training: standardised on its baseline,
-    or raw channels. The lines are time_seconds,probability,answer.
+    A recording's features are computed as for training: standardised on its baseline,
+    or raw channels. Prints lines of time_seconds,probability,answer.
 
-    With - as INPUT each line of standard input has the model's inputs, already
-    standardised and normalised, separated by commas or spaces. A line
-    step,probability,answer follows at once, and a header after a header. A model
-    of windows leaves its predictions empty until the first window is full.
+    With - as INPUT, each line of standard input has the model's inputs, already
+    standardised and normalised, separated by commas or spaces; it is followed at once
+    by a line step,probability,answer, a header by a header. With windows, predictions
+    are empty until the first window is full.
     """
     from threadpoolctl import threadpool_limits
 
@@ -112,7 +110,7 @@ def predict(
 
 
 def _model_path(which: str, runs: Optional[Path]) -> Path:
-    """The path that is meant, or the folder of the run of that name."""
+    """The path of a model file, or the folder of the run of that name."""
     from tff_esn.deployment.export import KERAS, TFLITE
     from tff_esn.store.run_folders import RunStore
 
@@ -122,13 +120,13 @@ def _model_path(which: str, runs: Optional[Path]) -> Path:
 
 @contextmanager
 def _ending_quietly() -> Iterator[None]:
-    """In a pipe it is no news that the reader leaves, as `head` does, or that Ctrl-C ends all."""
+    """Ends without a message when the reader of the pipe closes it, as `head` does, or on Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:
-        # What is left in the buffer would be written, in vain again, when the interpreter ends.
+        # Otherwise the interpreter would try to write the rest of the buffer when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -149,11 +147,11 @@ class _Lines:
         self._classes = model.classes if as_json else [_csv_cell(name) for name in model.classes]
 
     def header(self) -> str:
-        """The names of the columns; nothing before JSON."""
+        """The names of the columns; empty for JSON."""
         return "" if self._json else ",".join(self._columns) + "\n"
 
     def lines(self, moments: Sequence[Any], scores: Any) -> Iterator[str]:
-        """A line for each score: the probability is that of class 1 of two, of the predicted class of more."""
+        """A line per score; of two classes the probability of class 1, of more that of the predicted class."""
         predicted, probabilities = self._model.predicted(scores), self._model.probabilities(scores)
         shown = probabilities[:, 1] if scores.ndim == 1 else probabilities.max(axis=1)
         for moment, number, probability in zip(moments, predicted.tolist(), shown.tolist()):

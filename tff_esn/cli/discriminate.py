@@ -15,8 +15,8 @@ discriminator = LazyCommand(
     "discriminator",
     """Train the discriminator of anomalous clients on the split's discriminator subjects.
 
-    Its examples are updates of a readout, of the subjects as they are and with noise on their inputs. Writes a run
-    folder with the network of the first seed, for `federate --set defence.file=...`.
+    It learns from updates of a readout, with and without noise on the subjects' inputs. Writes a run folder with the
+    network of the first seed, for `federate --set defence.file=...`.
     """,
     "tff_esn.cli.discriminate",
 )
@@ -34,7 +34,7 @@ def command() -> click.Command:
         type=click.IntRange(0),
         default=30,
         show_default=True,
-        help="Networks that KerasTuner tries; 0 for none.",
+        help="Number of networks that KerasTuner tries; 0 for no search.",
         rich_help_panel=MAIN,
     )
 
@@ -45,7 +45,7 @@ def command() -> click.Command:
 
 
 def train(request: Request) -> None:
-    """Trains with each seed, prints the scores beside the printed ones, and keeps the network of the first seed."""
+    """Trains with each seed, prints ours and the printed scores, and keeps the network of the first seed."""
     from tff_esn.cli.training import finish_note, print_tables
     from tff_esn.parameters import from_mapping
     from tff_esn.runs.kinds.discriminator import DiscriminatorConfig, DiscriminatorRun, train_first

@@ -1,4 +1,4 @@
-"""`tff-esn errata`: what is wrong in the documents, shown."""
+"""`tff-esn errata`: errors in the documents, with computed evidence."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,9 @@ def errata(
     everything: Annotated[bool, typer.Option("--all", help="Show every erratum.")] = False,
     data: Annotated[
         Optional[Path],
-        typer.Option(metavar="DIR", help="WESAD, for the study's own numbers.", show_default="generated subjects"),
+        typer.Option(
+            metavar="DIR", help="Folder of WESAD, for the numbers of the real study.", show_default="generated subjects"
+        ),
     ] = None,
     page: Annotated[
         Optional[Path],
@@ -29,15 +31,15 @@ def errata(
 ) -> None:
     """List the errata of the documents, or show their evidence, computed now.
 
-    Each is a misprint or flaw of the thesis, its slides or the papers: where it stands, what is
-    printed, a small computation that shows it, the correction, and what that changes.
+    Each is a misprint or flaw of the thesis, its slides or the papers: its place, what is
+    printed, a small computation that shows the error, the correction, and its effect.
     """
     from tff_esn.errors import ConfigError
 
     if (everything or page is not None) and names:
         raise ConfigError(f"{' '.join(names)} with {'--all' if everything else '--page'}; expected one or the other")
     if page is not None and data is None:
-        raise ConfigError("--page without --data; expected the study whose numbers the page tells")
+        raise ConfigError("--page without --data; expected the study whose numbers the page shows")
     if not (names or everything or page):
         _list()
     else:

@@ -1,9 +1,9 @@
-"""`tff-esn federate`: a readout learned by rounds of local training."""
+"""`tff-esn federate`: trains a readout in rounds of local training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,11 +17,11 @@ federate = AlgorithmGroup(
     "federate",
     "federated",
     "tff_esn.cli.federate",
-    """Train a readout by rounds: FedAvg, FedCurv and others; each training subject is a client.
+    """Train a readout in federated rounds (FedAvg, FedCurv, ...); each training subject is a client.
 
-    The defaults are those of the thesis's chapter 6. Interrupted in any way, the same command resumes and ends with the
-    same numbers, on whatever hosts. Writes a run folder with the scores of every round, each client's loss and update,
-    and the model.
+    The defaults are those of the thesis's chapter 6. If interrupted, the same command resumes and ends with the same
+    numbers, on any hosts. Writes a run folder with the scores of every round, each client's loss and update norm, and
+    the model.
     """,
 )
 
@@ -66,7 +66,7 @@ def train(request: Request) -> None:
         files = FederatedExperiment(data, request.options["clients_only"]).files(first.algorithm)
         console.print(f"Files: {files.folder}", soft_wrap=True)
         return
-    store, recorded = request.store, _recorded(request, first, seeds)
+    store, recorded = request.store, request.recorded(first.algorithm, first.data, seeds=len(seeds))
     resumed = None if request.options["resume"] is None else store.find(request.options["resume"])
     if resumed is not None:
         resumed.check_same(recorded, request.seed)
@@ -74,7 +74,7 @@ def train(request: Request) -> None:
     with Cache(request.study.cache).scratch() as scratch, on_fleet(fleet):
         experiment = FederatedExperiment(data, scratch, None if fleet is None else fleet.data)
         programs = [experiment.program(cell.algorithm) for cell in cells[:1]]
-        # Not before: what is refused leaves no run behind.
+        # Not before: refused settings leave no run folder.
         with resumed or store.resume_or_create("federate", recorded, request.seed) as run:
             for cell in cells:
                 program = programs.pop() if programs else experiment.program(cell.algorithm)
@@ -100,17 +100,6 @@ def train(request: Request) -> None:
             run.finish(means)
     print_tables(request.study.root, table)
     finish_note(run.folder, *request.notes)
-
-
-def _recorded(request: Request, cell: Cell, seeds: Sequence[int]) -> dict[str, Any]:
-    return {
-        "algorithm": cell.algorithm,
-        "data": cell.data,
-        "preset": cell.preset,
-        "study": str(request.study.root),
-        "content": request.study.key(cell.data),
-        "seeds": len(seeds),
-    }
 
 
 def _title(cell: Cell, seeds: Sequence[int]) -> str:

@@ -33,7 +33,7 @@ def inspect(
     context: typer.Context,
     folder: Annotated[
         Optional[Path],
-        typer.Argument(metavar="[DIR]", help="A study, to run on the features of a subject instead of white noise."),
+        typer.Argument(metavar="[DIR]", help="A study, to use a subject's features as input instead of white noise."),
     ] = None,
     inputs: Annotated[
         Optional[int], typer.Option(min=1, help="Number of inputs without a study.", show_default="1")
@@ -43,19 +43,21 @@ def inspect(
     ] = "esn",
     units: Annotated[int, typer.Option(help="Number of units.")] = 200,
     spectral_radius: Annotated[float, typer.Option(help="Largest absolute eigenvalue.")] = 0.99,
-    leaking_rate: Annotated[float, typer.Option(help="Share of a step that is new, in (0, 1].")] = 1.0,
+    leaking_rate: Annotated[float, typer.Option(help="Leaking rate a, in (0, 1].")] = 1.0,
     input_scaling: Annotated[float, typer.Option(help="Largest absolute input weight.")] = 1.0,
     input_connectivity: Annotated[
-        str, typer.Option(help="Inputs that reach a unit: a probability (0.1) or their number (10).")
+        str, typer.Option(help="Inputs connected to a unit: a probability (0.1) or their number (10).")
     ] = "1.0",
     recurrent_connectivity: Annotated[
-        str, typer.Option(help="Units that reach a unit: a probability (0.1) or their number (10).")
+        str, typer.Option(help="Units connected to a unit: a probability (0.1) or their number (10).")
     ] = "1.0",
     bias_scaling: Annotated[float, typer.Option(help="Largest absolute bias.")] = 0.0,
     radius_of: Annotated[
-        Literal["recurrent", "leaky"], typer.Option(help="Whose spectral radius: W's, or that of (1 - a) I + a W.")
+        Literal["recurrent", "leaky"], typer.Option(help="Matrix with that spectral radius: W, or (1 - a) I + a W.")
     ] = "recurrent",
-    subject: Annotated[Optional[str], typer.Option(help="Whose features.", show_default="the first")] = None,
+    subject: Annotated[
+        Optional[str], typer.Option(help="Subject whose features are used.", show_default="the first")
+    ] = None,
     feature: Annotated[
         Optional[list[str]], typer.Option(help="Only this feature; may be repeated.", show_default="all")
     ] = None,
@@ -65,13 +67,14 @@ def inspect(
     rate: Rate = None,
     labels: Labels = None,
     plot: Annotated[
-        Optional[Path], typer.Option(metavar="FILE", help="Draw it too, as .png, .svg or .pdf.", show_default=False)
+        Optional[Path],
+        typer.Option(metavar="FILE", help="Also write a plot, as .png, .svg or .pdf.", show_default=False),
     ] = None,
 ) -> None:
-    """Draw a reservoir. Report memory and stability.
+    """Report a reservoir's memory and stability.
 
-    Whether it forgets its initial state, by its weights and in two runs on the same
-    input, and how much of its past input a linear readout finds in it.
+    Shows whether it forgets its initial state, by its weights and in two runs on the same
+    input, and how much of its past input a linear readout recovers.
     """
     from tff_esn.console import output
     from tff_esn.errors import ConfigError
@@ -114,7 +117,7 @@ def inspect(
     output.print(to_terminal(_table(esn, diagnosis, len(series), source), STYLES))
     if plot is not None:
         _draw(plot, weights, diagnosis)
-        print(f"drawn to {plot}")
+        print(f"plot written to {plot}")
 
 
 def _connectivity(option: str, text: str) -> Union[int, float]:
@@ -139,7 +142,7 @@ def _features(
     names: Optional[list[str]],
     *options: Any,
 ) -> "FeatureTable":
-    """A subject's standardised features, those asked for."""
+    """The chosen features of a subject, standardised."""
     from dataclasses import replace
 
     from tff_esn.datasets.study import chosen_subjects, open_study
@@ -250,7 +253,7 @@ def _draw_memory(axes: "Axes", memory: "Memory") -> None:
         label = f"delay {memory.horizon}"
         axes.annotate(label, (memory.horizon, value), (7, 3), textcoords="offset points", color=ORANGE)
     axes.set(title=f"Memory of the input (capacity {memory.capacity:.1f})", xlabel="delay in steps", ylabel="r²")
-    # Where nothing is left to see, nothing is shown.
+    # Cut the axis where the curve has reached zero.
     remembered = np.flatnonzero(memory.curve > 0.01)
     axes.set_xlim(0, max(10, 1.1 * remembered[-1]) if len(remembered) else 10)
     axes.set_ylim(0, 1.05)

@@ -89,7 +89,7 @@ def _root(
         False, "--version", is_eager=True, callback=_print_versions, help="Show the versions of the stack and exit."
     ),
 ) -> None:
-    # TensorFlow and Addons announce themselves at length when they are first imported, here or in a worker.
+    # TensorFlow and Addons log many lines when they are first imported, here or in a worker.
     if not log.isEnabledFor(logging.DEBUG):
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         os.environ["PYTHONWARNINGS"] = "ignore"
@@ -114,7 +114,7 @@ def cli() -> click.Group:
 def main() -> None:
     """Runs a command; an error the user can act on is one line and exit status 2."""
     try:
-        with tally.told_at_end():
+        with tally.reported_at_end():
             status = cli().main(prog_name="tff-esn", standalone_mode=False)
     except TffEsnError as error:
         _fail(str(error), BAD_INPUT)
@@ -124,13 +124,13 @@ def main() -> None:
     except click.ClickException as error:
         _fail(error.format_message(), BAD_INPUT)
     except BrokenPipeError:
-        # The reader of our output left, as `head` does.
+        # The reader closed the pipe, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), BAD_INPUT)
-    if status == INTERRUPTED:  # Typer's answer to Ctrl-C
-        _fail("interrupted; what was finished is kept, and the same command continues from there", status)
+    if status == INTERRUPTED:  # Typer's exit status on Ctrl-C
+        _fail("interrupted; finished work is kept, and the same command resumes", status)
     sys.exit(status)
 
 

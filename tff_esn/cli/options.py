@@ -1,4 +1,4 @@
-"""Options that every command understands, wherever they stand on the line."""
+"""Options of every command, accepted at any place on the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAIN = "Options"
 
 @dataclass
 class Settings:
-    """What the common options were set to."""
+    """Values of the common options."""
 
     seed: int = 0
     cache: Path | None = None
@@ -55,7 +55,7 @@ def _short_help(context: click.Context, option: click.Parameter, value: bool) ->
         command = context.command
         command.params = [one for one in command.params if getattr(one, "rich_help_panel", None) in (None, MAIN)]
         print(context.get_help())
-        print(f"'{context.command_path} --help' shows all options.")
+        print("--help shows all options.")
         context.exit()
 
 
@@ -82,18 +82,20 @@ def _common() -> list[click.Parameter]:
             type=click.Path(file_okay=False, path_type=Path),
             callback=_keep,
             expose_value=False,
-            help="Where finished work is kept.",
+            help="Folder of cached results.",
             show_default="$TFF_ESN_CACHE or the user's cache folder",
         ),
         click.Option(
-            ["-q", "--quiet"], is_flag=True, callback=_quiet, expose_value=False, help="Results and errors only."
+            ["-q", "--quiet"], is_flag=True, callback=_quiet, expose_value=False, help="Print only results and errors."
         ),
-        click.Option(["-v", "--verbose"], is_flag=True, callback=_verbose, expose_value=False, help="Say more."),
+        click.Option(
+            ["-v", "--verbose"], is_flag=True, callback=_verbose, expose_value=False, help="Print more messages."
+        ),
     ]
 
 
 def _filled(text: str | None) -> str | None:
-    """A help text whose paragraphs are a line each, so that they fill the terminal; a line of markup stays one."""
+    """A help text with one line per paragraph, so that it fills the terminal; lines of markup are kept."""
     return text and re.sub(r"(?<!\n)\n(?![\n\[])", " ", inspect.cleandoc(text))
 
 
@@ -116,12 +118,12 @@ class Group(TyperGroup):
 
 
 class AlgorithmGroup(Group):
-    """A group with a command for each algorithm of a family, made when it is asked for.
+    """A group with a command for each algorithm of a family, built on demand.
 
     Args:
-        name: Of the group.
-        family: Of the algorithms.
-        module: Where `command(name)` makes the command of an algorithm.
+        name: Name of the group.
+        family: Family of the algorithms.
+        module: Module whose `command(name)` builds the command of an algorithm.
         help_text: What the group does.
     """
 
@@ -146,12 +148,12 @@ class AlgorithmGroup(Group):
 
 
 class LazyCommand(Command):
-    """A command whose options are made when it is used: until then its name and help do.
+    """A command whose options are built on first use.
 
     Args:
-        name: Of the command.
+        name: Name of the command.
         help_text: What it does.
-        module: Where `command()` makes it.
+        module: Module whose `command()` builds it.
     """
 
     def __init__(self, name: str, help_text: str, module: str) -> None:

@@ -15,9 +15,9 @@ from typer.core import TyperOption
 from tff_esn.errors import ConfigError
 from tff_esn.parameters import Parameters, help_of, nested
 
-#: Nested parameters whose options have no prefix, and the group of the help that they are in.
+#: Nested parameters whose options have no prefix, and their group in the help.
 FLAT = {"esn": "Reservoir", "plasticity": "Plasticity"}
-#: Groups of the help for what several algorithms share, by the class that declares it.
+#: Groups of the help for shared parameters, by the class that declares them.
 GROUPS = {"GradientTraining": "Training of the readout", "GradientAlgorithm": "Federation", "ClosedForm": "Solution"}
 
 
@@ -29,8 +29,8 @@ class Parameter:
         key: Its dotted name.
         option: Name of the option.
         type: Its annotation.
-        default: Of the class.
-        help: What its docstring says.
+        default: Default of the class.
+        help: Its text in the docstring.
         group: Group of the help.
     """
 
@@ -43,10 +43,10 @@ class Parameter:
 
 
 def parameters_of(kind: type, group: str, key: str = "", prefix: str = "") -> Iterator[Parameter]:
-    """The parameters of a dataclass: its own, and those of nested ones, flat or with their name as a prefix.
+    """The parameters of a dataclass and of nested ones, which are flat or have the field's name as a prefix.
 
-    What is chosen by name, such as an attack, has an option for the name and, with a prefix, options for the parameters
-    that all of its kind share.
+    A field that is chosen by name, such as an attack, has an option for the name and, with a prefix, options for the
+    parameters that all attacks share.
     """
     if not is_dataclass(kind):
         return
@@ -90,13 +90,13 @@ def given_values(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
 
 
 def named_choices(values: Mapping[str, Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """What is chosen by name alone, such as `attack = "sign-flip"`, under the dotted name that its option has."""
+    """Values with choices given as a name, such as `attack = "sign-flip"`, under the option's key `attack.name`."""
     choices = {parameter.key for parameter in parameters if parameter.key.endswith(".name")}
     return {f"{key}.name" if f"{key}.name" in choices else key: value for key, value in values.items()}
 
 
 def parsed(text: str) -> Any:
-    """The value that a text stands for: numbers, true and false, none, several of them joined by commas, or itself.
+    """Parses a number, true, false, none, or a list joined by commas; any other text is returned as it is.
 
     >>> parsed("0.5"), parsed("S1,S2"), parsed("none"), parsed("10")
     (0.5, ['S1', 'S2'], None, 10)
@@ -114,7 +114,7 @@ def parsed(text: str) -> Any:
 
 
 def set_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Of `--set key=value`, the values by dotted name."""
+    """The values of `--set key=value` by dotted name."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -127,10 +127,10 @@ def set_values(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def combined(*layers: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Settings from several places as nested tables; what two of them say is an error.
+    """Merges settings from several sources as nested tables; a key that two of them set is an error.
 
     Args:
-        *layers: The name of a place, and what it says by dotted name.
+        *layers: The name of a source, and its settings by dotted name.
     """
     said: dict[str, tuple[str, Any]] = {}
     for source, values in layers:
@@ -158,7 +158,7 @@ def _destination(parameter: Parameter) -> str:
 
 
 def _bare(annotation: Any) -> Any:
-    """An annotation without what only checks it."""
+    """An annotation without its constraints."""
     return _bare(get_args(annotation)[0]) if get_origin(annotation) is Annotated else annotation
 
 
@@ -176,7 +176,7 @@ def _nested_type(annotation: Any) -> type | None:
 
 
 def _is_choice(annotation: Any) -> bool:
-    """Whether something registered is chosen by its name."""
+    """Whether the field holds a registered object, chosen by name."""
     inside = _nested_type(annotation)
     return inside is not None and not hasattr(inside, "name") and "name" in getattr(inside, "__annotations__", {})
 

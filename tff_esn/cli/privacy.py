@@ -1,4 +1,4 @@
-"""`tff-esn privacy`: what a message of statistics gives away, and what hiding it costs."""
+"""`tff-esn privacy`: what a message of statistics reveals, and what protecting it costs."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 Units = Annotated[int, typer.Option(help="Number of units.")]
 SpectralRadius = Annotated[float, typer.Option(help="Largest absolute eigenvalue.")]
-LeakingRate = Annotated[float, typer.Option(help="Share of a step that is new, in (0, 1].")]
+LeakingRate = Annotated[float, typer.Option(help="Leaking rate a, in (0, 1].")]
 InputScaling = Annotated[float, typer.Option(help="Largest absolute input weight.")]
 
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="""Measure what a message of statistics gives away, and what hiding it costs.
+    help="""Measure what a client's message reveals, and what protecting it costs.
 
     The IncFed paper says that data cannot be recovered from A = Y S^T and B = S S^T.
     """,
@@ -31,7 +31,9 @@ app = typer.Typer(
 def reconstruct(
     context: typer.Context,
     folder: Folder,
-    subject: Annotated[Optional[str], typer.Option(help="Whose recording.", show_default="the first")] = None,
+    subject: Annotated[
+        Optional[str], typer.Option(help="Subject whose recording is reconstructed.", show_default="the first")
+    ] = None,
     steps: Annotated[str, typer.Option(help="Numbers of states that the client contributed.")] = "1,2,3,5,8",
     epsilon: Annotated[float, typer.Option(help="Epsilon of differential privacy, delta 1e-5.")] = 8.0,
     units: Units = 100,
@@ -45,7 +47,7 @@ def reconstruct(
 ) -> None:
     """Reconstruct a client's input from its message: plain, under secure aggregation, with noise.
 
-    An error of 0 is the recording itself; 1 is what guessing zeros gives.
+    An error of 0 is a perfect reconstruction; 1 is the error of guessing zeros.
     """
     from tff_esn.console import output
     from tff_esn.datasets.splits import ClientSplit
@@ -77,8 +79,8 @@ def budget(
     folder: Folder,
     epsilons: Annotated[str, typer.Option(help="Values of epsilon, joined by commas.")] = "0.5,1,2,4,8",
     delta: Annotated[float, typer.Option(help="Delta.")] = 1e-5,
-    protect: Annotated[Literal["step", "chunk"], typer.Option(help="What is protected: a step, or a chunk.")] = "step",
-    clip: Annotated[float, typer.Option(help="Longest state that counts, as a share of sqrt(units).")] = 0.3,
+    protect: Annotated[Literal["step", "chunk"], typer.Option(help="Unit of privacy: a step, or a chunk.")] = "step",
+    clip: Annotated[float, typer.Option(help="Norm to which states are clipped, as a share of sqrt(units).")] = 0.3,
     units: Units = 100,
     spectral_radius: SpectralRadius = 0.9,
     leaking_rate: LeakingRate = 0.5,
@@ -91,10 +93,10 @@ def budget(
     labels: Labels = None,
     jobs: Jobs = None,
 ) -> None:
-    """Print the test accuracy of IncFed under differential privacy against epsilon.
+    """Print the test accuracy of IncFed under differential privacy for each epsilon.
 
     States are clipped, every client adds its share of Gaussian noise to A and B, and the
-    server sees the sum by secure aggregation only.
+    server sees only their sum, by secure aggregation.
     """
     from tff_esn.console import output
     from tff_esn.errors import ConfigError
@@ -126,7 +128,7 @@ def _esn(
 
 
 def _channels(study: "Study", device: Optional[str], rate: Optional[float], steps: int) -> "DataSettings":
-    """Raw channels in chunks, with the task and the split of the papers on closed forms."""
+    """Raw channels in chunks, with the task and split of the papers on closed forms."""
     from tff_esn.cli.training import channel_data
     from tff_esn.features.study import DataSettings
     from tff_esn.parameters import from_mapping, merged

@@ -1,4 +1,4 @@
-"""`tff-esn reproduce`: tables and figures of the documents, each a named run; `tff-esn report`: the page of them."""
+"""`tff-esn reproduce`: reproduces tables and figures of the documents; `tff-esn report`: writes their report."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def reproduce(
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="All named runs.")] = False,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the named runs and what is left of them, and exit.")
+        bool, typer.Option("--list", help="List the named runs and their remaining work, and exit.")
     ] = False,
     data: Annotated[
         Optional[list[Path]],
@@ -36,18 +36,18 @@ def reproduce(
         ),
     ] = None,
     seeds: Annotated[
-        Optional[int], typer.Option(min=1, help="Seeds, from --seed on.", show_default="the run's")
+        Optional[int], typer.Option(min=1, help="Number of seeds, starting at --seed.", show_default="the run's")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look: one seed, few rounds and trials.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick preview: one seed, few rounds and trials.")] = False,
     out: Out = None,
     labels: Labels = None,
     jobs: Jobs = None,
 ) -> None:
-    """Reproduce tables and figures of the documents, beside the printed numbers.
+    """Reproduce tables and figures of the documents and compare them with the printed numbers.
 
     Lists the remaining work, runs it on all processors, and writes the report's folder:
-    report.html, and every result, table and figure as files. Finished parts are kept:
-    interrupted, the same command resumes, and with more seeds only these are run.
+    report.html, and every result, table and figure as files. Finished parts are kept: if
+    interrupted, the same command resumes; with more seeds, only the new ones run.
     """
     from tff_esn.errors import ConfigError
     from tff_esn.runs.named import load_run, run_names
@@ -80,7 +80,7 @@ def report(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     docs: Annotated[Optional[Path], typer.Option(help="Markdown file to write instead of the page.")] = None,
 ) -> None:
-    """Make the page, or the documentation, of results that are there; no data are needed.
+    """Write the report, or its documentation page, from existing results; needs no data.
 
     The results come from `tff-esn reproduce`, which writes them to results/ in its folder.
     """
@@ -104,7 +104,7 @@ def report(
 
 
 def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "list[RunResult]":
-    """Tells the plan, runs it, writes the report with what was in its folder before, and names it."""
+    """Prints the plan, runs it, and writes the report, which keeps the earlier results in its folder."""
     from tff_esn.console import console
     from tff_esn.runs.plan import execute
     from tff_esn.runs.report.page import write_report
@@ -115,13 +115,13 @@ def run_plans(plans: "Sequence[Plan]", folder: Path, jobs: Optional[int]) -> "li
     named = {result.name for result in results}
     before = read_results(folder / "results") if (folder / "results").is_dir() else []
     page, changed = write_report(folder, [*results, *(one for one in before if one.name not in named)])
-    told = "" if changed else " (nothing was left to do)"
-    console.print(f"Report: {page}{told}", highlight=False, soft_wrap=True)
+    note = "" if changed else " (nothing was left to do)"
+    console.print(f"Report: {page}{note}", highlight=False, soft_wrap=True)
     return results
 
 
 def print_summary(results: "Sequence[RunResult]") -> None:
-    """Prints the numbers that stand for some runs, and says of generated subjects that they are."""
+    """Prints the headline numbers of some runs, with a note if the subjects are generated."""
     from tff_esn.console import output
     from tff_esn.datasets.synthetic import GENERATED
     from tff_esn.runs.report.summary import summary_table
@@ -133,7 +133,7 @@ def print_summary(results: "Sequence[RunResult]") -> None:
 
 
 def default_folder(plans: "Sequence[Plan]") -> Path:
-    """A folder apart for generated subjects and for quick looks, which are nobody's results."""
+    """The report's folder; results of generated subjects and of quick runs have folders of their own."""
     from tff_esn.datasets.synthetic import is_generated
 
     generated = any(is_generated(plan.study.root) for plan in plans if plan.run.about.study == "wesad")
@@ -149,7 +149,7 @@ def _studies(
     jobs: Optional[int],
     make: bool,
 ) -> "dict[str, Study]":
-    """By kind of study, the user's or a generated one; those not generated yet are left out unless `make`."""
+    """By kind of study, the user's or a generated one, which is generated now only if `make`."""
     from tff_esn.datasets.synthetic import is_generated
     from tff_esn.datasets.synthetic.hhar import ensure_hhar
     from tff_esn.datasets.synthetic.wesad import ensure_wesad
@@ -186,7 +186,7 @@ def _print_list(runs: "Sequence[NamedRun]", plans: "Sequence[Plan]", jobs: Optio
     title = "Quick runs: one seed, few rounds and trials" if quick else "Full runs; --quick lists quick ones"
     output.print(to_terminal(text_table(title, ["Name", "Covers", "Done", "Left"], rows, numeric=["Done", "Left"])))
     if len(plans) < len(runs):
-        output.print("[dim]Nothing is generated yet: --data DIR tells what is left of a study.")
+        output.print("[dim]No subjects are generated yet; --data DIR shows the remaining work for a study.")
 
 
 def _print_plan(plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
@@ -195,14 +195,14 @@ def _print_plan(plans: "Sequence[Plan]", jobs: Optional[int]) -> None:
 
     for plan in plans:
         left = len(plan.missing)
-        told = f"{left} of {len(plan.tasks)} parts to run, about {_left(plan, jobs)}" if left else "all there"
-        console.print(f"{plan.run.name}: {told}", highlight=False, soft_wrap=True)
+        work = f"{left} of {len(plan.tasks)} parts to run, about {_left(plan, jobs)}" if left else "complete"
+        console.print(f"{plan.run.name}: {work}", highlight=False, soft_wrap=True)
     keys = [task.key for plan in plans for task in plan.missing]
     if len(plans) > 1 and keys:
         shared = len(keys) - len(set(keys))
         seconds = sum(plan.seconds(_processors(jobs)) for plan in plans)
-        told = f"{len(set(keys))} parts in all" + (f" ({shared} shared)" if shared else "")
-        console.print(f"{told}, about {seconds_text(seconds)}", highlight=False, soft_wrap=True)
+        work = f"{len(set(keys))} parts in all" + (f" ({shared} shared)" if shared else "")
+        console.print(f"{work}, about {seconds_text(seconds)}", highlight=False, soft_wrap=True)
 
 
 def _left(plan: "Plan", jobs: Optional[int]) -> str:

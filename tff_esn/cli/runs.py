@@ -1,4 +1,4 @@
-"""`tff-esn runs`: what was run before, and what came out."""
+"""`tff-esn runs`: earlier runs and their results."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="""List the runs, or look at one.
+    help="""List the runs, or show one.
 
-    Every command that trains leaves a folder: run.json (settings, seed, versions, commit, status), metrics.csv,
-    TensorBoard's events and the model. [cyan]tensorboard --logdir results[/cyan] draws them all.
+    Every command that trains writes a folder: run.json (settings, seed, versions, commit, status), metrics.csv,
+    TensorBoard's events and the model. [cyan]tensorboard --logdir results[/cyan] shows them all.
     """,
 )
 
@@ -45,8 +45,8 @@ _HEADLINE = 3
 def list_runs(context: typer.Context, runs: Runs = None, json_: Json = False) -> None:
     """List all runs, the latest last.
 
-    A run is complete, failed, interrupted or running; incomplete if its process is gone without
-    an end; unreadable if its run.json is damaged.
+    A run is complete, failed, interrupted or running; incomplete if its process was killed;
+    unreadable if its run.json is damaged.
     """
     from tff_esn.console import output
     from tff_esn.store.run_folders import RunStore
@@ -65,9 +65,9 @@ def list_runs(context: typer.Context, runs: Runs = None, json_: Json = False) ->
 @app.command(cls=Command)
 def show(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Name of a run, the beginning of it, or its folder.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder or name, or the beginning of its name.")],
     runs: Runs = None,
-    rows: Annotated[int, typer.Option(min=1, help="How many of the last rows of its metrics.")] = 5,
+    rows: Annotated[int, typer.Option(min=1, help="Number of rows of metrics to show, the last ones.")] = 5,
     json_: Json = False,
 ) -> None:
     """Show a run: settings, versions, result, last metrics and files."""
@@ -121,7 +121,7 @@ def _files(run: "Run") -> dict[str, int]:
 
 
 def _list_table(found: Sequence["RunInfo"]) -> "Table":
-    """A row per run; kind, seed and result stand below the name, so that all fits 80 columns."""
+    """A row per run, with kind, seed and result below the name to fit 80 columns."""
     from tff_esn.tables import text_table
 
     rows = []
@@ -170,7 +170,7 @@ def _facts(info: "RunInfo") -> dict[str, Any]:
 
 
 def _metrics_table(rows: Sequence[Mapping[str, Any]], width: int) -> "Table":
-    """The columns that have values, as many as there is room for, and how many more there are."""
+    """The non-empty columns, as many as fit, and the number of those that do not."""
     from tff_esn.tables import least_width, text_table
 
     filled = [name for name in rows[0] if any(row[name] is not None for row in rows)]

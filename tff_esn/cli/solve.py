@@ -18,8 +18,8 @@ solve = AlgorithmGroup(
     "tff_esn.cli.solve",
     """Solve for a readout in closed form, with 25, 50, 75 and 100 % of the training subjects.
 
-    Clients send statistics of their reservoir states, the server adds them and solves. The table shows the test
-    accuracy (that of the training subjects if the split has no others) and the bytes that a client sends.
+    Clients send statistics of their reservoir states; the server adds them and solves. The table shows the test
+    accuracy (the training accuracy if the split has no test subjects) and the bytes that a client sends.
     """,
 )
 
@@ -36,14 +36,14 @@ def command(name: str) -> click.Command:
         param_decls=["--engine"],
         type=click.Choice(["numpy", "tff"]),
         default="numpy",
-        help="Where it is computed: the fast kernel, or TensorFlow Federated.",
+        help="Backend: the fast NumPy kernel, or TensorFlow Federated.",
         show_default=True,
         rich_help_panel=RUN,
     )
     shares = TyperOption(
         param_decls=["--percent"],
         default="25,50,75,100",
-        help="Shares of the training subjects.",
+        help="Percentages of the training subjects, joined by commas.",
         show_default=True,
         rich_help_panel=MAIN,
     )
@@ -60,7 +60,6 @@ def train(request: Request) -> None:
     from tff_esn.runs.kinds.closed_form import ClosedFormRun, closed_form_table, threshold_table
     from tff_esn.runs.plan import run_parts
     from tff_esn.runs.presets import algorithm_of
-    from tff_esn.store.json_values import jsonable
     from tff_esn.tables import to_csv
 
     if request.options["engine"] == "tff" or request.options["clients_only"] is not None:
@@ -70,16 +69,16 @@ def train(request: Request) -> None:
         raise ConfigError("workers with --engine numpy; expected --engine tff")
     parameters = dict(request.algorithm_settings)
     candidates = {"tau": parameters.pop("tau")} if isinstance(parameters.get("tau"), list) else {}
-    precision = parameters.pop("precision", "float32")
-    for chosen in [{"tau": tau} for tau in candidates.get("tau", ())] or [{}]:
-        algorithm_of(request.kind.name, request.preset, {**parameters, **chosen}, request.source)
+    choices = [{"tau": tau} for tau in candidates.get("tau", ())] or [{}]
+    first, *_ = [
+        algorithm_of(request.kind.name, request.preset, {**parameters, **choice}, request.source) for choice in choices
+    ]
     method = {"name": request.kind.label, "algorithm": request.kind.name, "candidates": candidates, **parameters}
     settings = {
         "kind": "closed-form",
         "title": f"{request.kind.label}, preset {request.preset}",
         "methods": [method],
         "data": request.given["data"],
-        "precision": precision,
         "presets": [request.preset],
         "repetitions": request.seeds or 3,
         "percent": _percent(request.options["percent"]),
@@ -87,7 +86,9 @@ def train(request: Request) -> None:
     }
     config = from_mapping(ClosedFormConfig, settings, request.source)
     run_kind = ClosedFormRun("solve", config, request.study, range(request.seed, request.seed + config.repetitions))
-    recorded = {**jsonable(config), "study": str(request.study.root), "content": request.study.key(config.settings)}
+    recorded = request.recorded(
+        first, config.settings, candidates=candidates, percent=config.percent, seeds=config.repetitions
+    )
     with request.store.resume_or_create("solve", recorded, request.seed) as run:
         found = run_kind.results(run_parts(run_kind, request.jobs))
         (result,) = found.values()
@@ -107,7 +108,7 @@ def train(request: Request) -> None:
 
 
 def _scored(request: Request) -> str:
-    """Whose accuracy is shown."""
+    """The part of the split whose accuracy is shown."""
     return "test" if request.study.partition(request.data).test else "train"
 
 
@@ -129,7 +130,7 @@ def _model(run_kind: Any, tau: float | None) -> Any:
 
 
 def _solve_with_tff(request: Request) -> None:
-    """The same on TensorFlow Federated, with all training clients and the first seed."""
+    """Solves on TensorFlow Federated, with all training clients and the first seed."""
     from tff_esn.cli.training import finish_note
     from tff_esn.cli.worker import fleet_of, on_fleet
     from tff_esn.closed_form.federation import fit_with_tff, write_sequences
@@ -145,7 +146,7 @@ def _solve_with_tff(request: Request) -> None:
     if request.options["clients_only"] is not None:
         console.print(f"Files: {write_sequences(request.options['clients_only'], data)}", soft_wrap=True)
         return
-    recorded = {"algorithm": algorithm, "data": request.data, "study": str(request.study.root), "engine": "tff"}
+    recorded = request.recorded(algorithm, request.data, engine="tff")
     with Cache(request.study.cache).scratch() as scratch, on_fleet(fleet):
         files = write_sequences(scratch, data)
         seen = files if fleet is None or fleet.data is None else fleet.data / files.name

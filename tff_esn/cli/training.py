@@ -1,4 +1,4 @@
-"""Commands that train: a command for each algorithm, with options from its parameters."""
+"""Commands that train: one per algorithm, with options from its parameters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Request:
         given: Settings as nested tables: `preset`, `data`, and the algorithm's parameters.
         names_split: Whether a split was named.
         seed: The first seed.
-        seeds: How many; None for the command's own number.
+        seeds: Number of seeds; None for the command's default.
         jobs: Processes; None for one per processor.
         options: The other options by name.
         source: Where settings come from, for messages.
@@ -83,7 +83,7 @@ class Request:
 
     @cached_property
     def data(self) -> DataSettings:
-        """What of the study is seen."""
+        """Features, task and split."""
         return from_mapping(DataSettings, self.given["data"], self.source)
 
     @property
@@ -93,10 +93,15 @@ class Request:
 
     @property
     def notes(self) -> list[str]:
-        """Which split it is if none was named and those of the documents do not fit."""
+        """Names the split if none was given and those of the documents do not fit."""
         if self.names_split or self.given["data"]["split"] != LEAVE_OUT_LAST:
             return []
         return [f"--split {LEAVE_OUT_LAST}, as the study does not have the subjects of the documents' splits"]
+
+    def recorded(self, algorithm: Algorithm, data: DataSettings, **more: Any) -> dict[str, Any]:
+        """The settings of a run, to keep and to know it by."""
+        study = {"study": str(self.study.root), "content": self.study.key(data)}
+        return {"algorithm": algorithm, "data": data, "preset": self.preset, **study, **more}
 
     @property
     def store(self) -> RunStore:
@@ -116,9 +121,9 @@ def training_command(
     Args:
         kind: The algorithm.
         train: What the command does.
-        extra: Options that are no parameters.
-        preset: The preset if none is named.
-        defaults: Of a study and a preset, settings of the data where nothing is given.
+        extra: Options that are not parameters of the algorithm.
+        preset: The default preset.
+        defaults: Default settings of the data, given a study and a preset.
     """
     own = [one for one in parameters_of(kind, kind.label) if one.key != "esn.seed"]
     of_data = [*_data_parameters(), *_recipe_parameters()]
@@ -168,13 +173,13 @@ def training_command(
 
 
 def default_data(study: StudyFolder, preset: str) -> dict[str, Any]:
-    """The features of the preset's name where the study has them, and the thesis's split of its subjects."""
+    """The features named like the preset if the study has them, and the thesis's split."""
     features = preset if preset in study.features else study.features[0]
     return {"features": _features(study, features), "split": default_split(study, "thesis")}
 
 
 def default_split(study: StudyFolder, wanted: str) -> str:
-    """A split of the documents if the study has its subjects, else all but the last subject to train."""
+    """A split of the documents if the study has its subjects, else the one that leaves out the last subject."""
     for name in (wanted, study.growing_split):
         if set(SPLITS[name].subjects) <= set(study.subjects):
             return name
@@ -187,7 +192,7 @@ def _features(study: StudyFolder, name: str) -> dict[str, Any]:
 
 
 def channel_data(study: StudyFolder, preset: str) -> dict[str, Any]:
-    """Raw channels and the documents' growing split, as the papers on closed forms have them."""
+    """Raw channels and the split with 25-100 % subsets, as in the papers on closed forms."""
     task = "affect" if any(task.name == "affect" for task in study.tasks) else study.tasks[0].name
     return {"features": _features(study, "channels"), "task": task, "split": default_split(study, study.growing_split)}
 
@@ -199,14 +204,14 @@ def run_options() -> list[click.Parameter]:
         _option(
             "--config",
             type=click.Path(path_type=Path),
-            help="TOML file with settings by the same names; what an option says too is an error.",
+            help="TOML file of settings, with the same names; setting a value twice is an error.",
             panel=RUN,
         ),
         TyperOption(
             param_decls=["--set", "set_"],
             multiple=True,
             metavar="KEY=VALUE",
-            help="Any other parameter by its dotted name; may be repeated.",
+            help="Any other parameter, by its dotted name; may be repeated.",
             rich_help_panel=RUN,
         ),
         _option(
@@ -238,7 +243,7 @@ def _ordered(parameters: Sequence[Parameter], kind: type[Algorithm]) -> list[Typ
 
 
 def _preset_default(kind: type[Algorithm], key: str) -> str | None:
-    """What the presets give a parameter, to show as its default."""
+    """A parameter's value in the presets, shown as its default."""
     found = {name: values[kind.family][key] for name, values in PRESETS.items() if key in values[kind.family]}
     if not found:
         return None
@@ -266,7 +271,7 @@ def _data_parameters() -> list[Parameter]:
     """The parameters of `DataSettings`."""
     texts = help_of(DataSettings)
     recipes = Literal[FEATURE_RECIPES.names()]  # type: ignore[valid-type]
-    features = "Feature recipe; default the preset's, or the study's."
+    features = "Feature recipe; default that of the preset, or of the study."
     return [
         Parameter("data.features.name", "--features", recipes, None, features, MAIN),
         Parameter("data.task", "--task", str, None, texts["task"], DATA),
@@ -280,7 +285,7 @@ def _described(kind: type[Algorithm]) -> str:
 
 
 def print_tables(folder: Path, *tables: Table) -> None:
-    """Prints tables of a study, and says of generated subjects that they are."""
+    """Prints tables of a study, with a note if its subjects are generated."""
     for table in tables:
         output.print(to_terminal(table), "")
     if is_generated(folder):
@@ -288,6 +293,6 @@ def print_tables(folder: Path, *tables: Table) -> None:
 
 
 def finish_note(folder: Path, *notes: str) -> None:
-    """Says where a run is kept, after what else there is to say of it."""
+    """Prints notes on a run, and its folder."""
     for note in (*notes, f"Run folder: {folder}"):
         console.print(note, highlight=False, soft_wrap=True)

@@ -19,15 +19,17 @@ def tune(
     tuner: Annotated[
         Literal["random", "bayesian", "hyperband"], typer.Option(help="KerasTuner's search strategy.")
     ] = "random",
-    trials: Annotated[Optional[int], typer.Option(min=1, help="Trials in all.", show_default="60")] = None,
-    exhaust: Annotated[bool, typer.Option("--exhaust", help="Run the whole of a finite space.")] = False,
+    trials: Annotated[Optional[int], typer.Option(min=1, help="Total number of trials.", show_default="60")] = None,
+    exhaust: Annotated[bool, typer.Option("--exhaust", help="Try every configuration of a finite space.")] = False,
     objective: Annotated[
         Optional[str],
-        typer.Option(help="Score on the validation subjects.", show_default="f1_micro; accuracy of closed forms"),
+        typer.Option(help="Validation score to maximise.", show_default="f1_micro; accuracy for closed forms"),
     ] = None,
-    assess: Annotated[int, typer.Option(min=0, help="Then retrain the best on the design set with so many seeds.")] = 3,
+    assess: Annotated[
+        int, typer.Option(min=0, help="Number of seeds with which the best is retrained on the design set.")
+    ] = 3,
     preset: Annotated[
-        Literal["thesis", "corrected"], typer.Option(help="As published, or with errors fixed; not of closed forms.")
+        Literal["thesis", "corrected"], typer.Option(help="As published, or with errors fixed; not for closed forms.")
     ] = "thesis",
     reading: Annotated[
         Optional[Literal["window", "carried"]],
@@ -40,7 +42,9 @@ def tune(
     rate: Rate = None,
     set_: Annotated[
         Optional[list[str]],
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other setting that the space does not vary; repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any other setting that the space does not vary; may be repeated."
+        ),
     ] = None,
     labels: Labels = None,
     jobs: Jobs = None,
@@ -48,8 +52,8 @@ def tune(
 ) -> None:
     """Search a space of hyper-parameters, then assess the best configuration.
 
-    `--space help`, like any unknown name, prints the names of the spaces. Interrupted, the same
-    command resumes. `tensorboard --logdir` with the folder that it prints shows the trials.
+    `--space help`, like any unknown name, lists the spaces. If interrupted, the same command
+    resumes. `tensorboard --logdir` with the printed folder shows the trials.
     """
     from dataclasses import asdict, replace
 

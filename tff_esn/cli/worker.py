@@ -1,4 +1,4 @@
-"""`tff-esn worker`: this host computes for others; the options by which commands use such hosts."""
+"""`tff-esn worker`: runs a remote worker; options with which other commands use remote workers."""
 
 # No `from __future__ import annotations`: on Python 3.9 Typer reads options from real annotations only.
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def worker(
 ) -> None:
     """Run TFF's worker for other hosts, until it is stopped.
 
-    It serves those who show a certificate of the fleet, made by `tff-esn worker init`. See docs/fleet.md.
+    It accepts only clients with a certificate made by `tff-esn worker init`. See docs/fleet.md.
     """
     if context.invoked_subcommand is not None:
         return
@@ -51,16 +51,16 @@ def worker(
 
 @app.command(cls=Command)
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write to.")],
     name: Annotated[
         Optional[list[str]],
-        typer.Option(help="A worker: the names and addresses under which it is reached, joined by commas."),
+        typer.Option(help="A worker's host names and addresses, joined by commas; may be repeated."),
     ] = None,
-    days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 825,
+    days: Annotated[int, typer.Option(min=1, help="Validity of the certificates in days.")] = 825,
 ) -> None:
-    """Make a certificate authority, and certificates for the coordinator and for each worker.
+    """Create a certificate authority, and certificates for the coordinator and for each worker.
 
-    Each gets a folder of its own to copy to its host. Called again, it makes those that are missing.
+    Each host has its own folder, to be copied there. If called again, creates the missing ones.
     """
     from tff_esn.console import output
     from tff_esn.runtime.certificates import create_certificates
@@ -70,33 +70,33 @@ def init(
 
 
 def fleet_options() -> list[click.Parameter]:
-    """Options by which a command computes on other hosts."""
+    """Options of commands that can use remote workers."""
 
     def option(*names: str, **settings: Any) -> TyperOption:
         return TyperOption(param_decls=list(names), rich_help_panel="Workers on other hosts", **settings)
 
     folder = click.Path(path_type=Path)
     return [
-        option("--workers", metavar="HOST:PORT,...", help="Hosts with `tff-esn worker` for the clients' work."),
+        option("--workers", metavar="HOST:PORT,...", help="Hosts that run `tff-esn worker`, for the clients' work."),
         option("--certificates", type=folder, help="This host's folder of `tff-esn worker init`."),
         option(
             "--worker-data",
             metavar="FOLDER",
-            help="Where workers have copies of the files that --clients-only wrote, below their --data.",
+            help="Folder, below the workers' --data, with copies of the files that --clients-only wrote.",
             show_default="this host's cache, on a disk they share",
         ),
         option(
             "--clients-only",
             type=folder,
             metavar="FOLDER",
-            help="Write the clients' files there, to copy to workers, and do no more.",
+            help="Only write the clients' files there, to be copied to workers.",
         ),
         option(
             "--worker-timeout",
             type=float,
             default=600.0,
             show_default=True,
-            help="Seconds that one client's work may take on a worker.",
+            help="Longest time in seconds for one client's work on a worker.",
         ),
         option(
             FRANK, "insecure", is_flag=True, default=False, help="Disables TLS: anyone who can connect can run code."
@@ -105,7 +105,7 @@ def fleet_options() -> list[click.Parameter]:
 
 
 def fleet_of(options: Mapping[str, Any]) -> "Optional[FleetConfig]":
-    """The workers that the options name, if they do."""
+    """The workers that the options name; None without any."""
     from tff_esn.parameters import from_mapping
     from tff_esn.runtime.fleet import FleetConfig
 
@@ -122,7 +122,7 @@ def fleet_of(options: Mapping[str, Any]) -> "Optional[FleetConfig]":
 
 
 def on_fleet(config: "Optional[FleetConfig]") -> AbstractContextManager[None]:
-    """Within the block, clients' work is done by these workers, if there are any."""
+    """Runs clients' work on these workers within the block, if there are any."""
     if config is None:
         return nullcontext()
     from tff_esn.runtime.fleet import Fleet

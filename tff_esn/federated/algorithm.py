@@ -1,4 +1,4 @@
-"""What algorithms that learn by rounds of local training share: their parameters, and `fit`."""
+"""Base of the algorithms that learn in rounds of local training: shared parameters, and `fit`."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ Engine = Literal["states", "builtin", "graph"]
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class GradientAlgorithm(GradientTraining, Algorithm):
-    """Rounds in which drawn clients train the server's readout on their own data and the server averages.
+    """In each round some clients train the server's readout on their data, and the server averages their updates.
 
     Attributes:
         rounds: Number of rounds.
-        clients_per_round: Clients drawn each round; None for all.
+        clients_per_round: Number of clients drawn per round; None for all.
         server_learning_rate: Learning rate of the server's SGD; with 1 the server's weights are the clients' mean.
-        reservoirs: Clients have the `same` reservoir as the server, or `different` ones, each its own.
+        reservoirs: Clients have the `same` reservoir as the server, or each a `different` one.
         evaluate_every: Rounds between evaluations.
-        engine: `states`: train on states that are computed once, as one compiled loop per client. `builtin`: TFF's own
-            process, fed with the same states. `graph`: the reservoir inside TFF's model. None for the fastest that the
-            algorithm has.
-        noise: Gaussian noise on the inputs of chosen clients, while they train.
-        attack: What bad clients do, such as `sign-flip`; None for no bad clients.
-        defence: How the server defends itself against bad clients, such as `median`; None or `none` for no defence.
+        engine: How rounds are computed. `states`: train on states that are computed once, in one compiled loop per
+            client. `builtin`: TFF's built-in process on the same states. `graph`: the reservoir inside TFF's model.
+            None for the fastest that the algorithm has.
+        noise: Gaussian noise on the training inputs of chosen clients.
+        attack: Attack by some of the clients, such as `sign-flip`; None for no attack.
+        defence: Defence of the server against attacks, such as `median`; None or `none` for no defence.
     """
 
     rounds: PositiveInt = 50
@@ -62,7 +62,7 @@ class GradientAlgorithm(GradientTraining, Algorithm):
         return "examples"
 
     def objective(self) -> Objective | None:
-        """What a client minimises beside its loss, for the engine `states`; None if the algorithm has TFF's only."""
+        """What a client minimises in addition to its loss; None for an algorithm without the engine `states`."""
         return None
 
     def build(
@@ -71,24 +71,24 @@ class GradientAlgorithm(GradientTraining, Algorithm):
         client_optimizer: tff.learning.optimizers.Optimizer,
         server_optimizer: tff.learning.optimizers.Optimizer,
     ) -> tff.learning.templates.LearningProcess:
-        """TFF's own process of the algorithm, for the engines `builtin` and `graph`."""
+        """TFF's built-in process of the algorithm, for the engines `builtin` and `graph`."""
         raise ConfigError(f"engine = {self.engine!r} with {self.name}; expected {' or '.join(self.engines)}")
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """The engines that the algorithm has, the one it takes by itself first."""
+        """The engines that the algorithm has, the default one first."""
         own = ("states",) if self.objective() is not None else ()
         return (*own, "builtin", "graph") if type(self).build is not GradientAlgorithm.build else (*own, "graph")
 
     @property
     def chosen_engine(self) -> str:
-        """The engine that is asked for, or the algorithm's first."""
+        """The chosen engine, or the algorithm's default."""
         if self.engine not in (None, *self.engines):
             raise ConfigError(f"engine = {self.engine!r} with {self.name}; expected {' or '.join(self.engines)}")
         return self.engine or self.engines[0]
 
     def fit(self, data: FederatedDataset) -> TrainedESN:
-        """Trains round after round, with a progress bar."""
+        """Runs all rounds, with a progress bar."""
         from tff_esn.federated.training.experiment import train
 
         return train(self, data)

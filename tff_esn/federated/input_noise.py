@@ -15,10 +15,10 @@ from tff_esn.seeds import generator_for
 
 @dataclass(frozen=True, repr=False, config=STRICT)
 class InputNoise(Parameters):
-    """Gaussian noise on the inputs of chosen clients, while they train.
+    """Gaussian noise on the training inputs of chosen clients.
 
     Attributes:
-        standard_deviation: In units of the normalised input; 0 for none.
+        standard_deviation: Standard deviation of the noise, in units of the normalised input; 0 for no noise.
         clients: Clients whose inputs have noise; None for every training client.
     """
 

@@ -12,7 +12,7 @@ from tff_esn.datasets.federated import balanced_weights
 from tff_esn.errors import ConfigError
 from tff_esn.parameters import STRICT, Parameters, PositiveFloat, PositiveInt
 
-#: Weight of each class: `balanced`, a weight each, or None for equal ones.
+#: Weight of each class: `balanced`, one weight per class, or None for equal ones.
 ClassWeight = Union[Literal["balanced"], tuple[PositiveFloat, ...], None]
 
 
@@ -21,11 +21,11 @@ class GradientTraining(Parameters):
     """A dense readout learned by gradients on the cross-entropy.
 
     Attributes:
-        optimizer: `adam` or `sgd`.
-        learning_rate: Its step, eta.
+        optimizer: Optimizer of the readout: `adam` or `sgd`.
+        learning_rate: Learning rate of the optimizer (eta).
         batch_size: Examples per step.
         epochs: Passes over the data.
-        class_weight: Weight of each class in the loss: `balanced`, a weight each, or none.
+        class_weight: Weight of each class in the loss: `balanced`, one weight per class, or none.
         order: Examples in `time` order, subject after subject, or `shuffled` anew every epoch.
     """
 

@@ -21,17 +21,17 @@ class ESN(Parameters):
     ESN(units=100, spectral_radius=0.9)
 
     Attributes:
-        units: Number of units, N_x.
-        spectral_radius: rho, the largest absolute eigenvalue of what `radius_of` names.
-        leaking_rate: a (the thesis's alpha), in (0, 1].
+        units: Number of reservoir units (N_x).
+        spectral_radius: Largest absolute eigenvalue (rho) of the matrix that `radius_of` names.
+        leaking_rate: Leaking rate a (the thesis's alpha), in (0, 1].
         input_scaling: Largest absolute weight of W_in.
-        input_connectivity: Which inputs reach a unit: a probability (0.1) or a number of them (10).
-        recurrent_connectivity: Which units reach a unit: a probability (0.1) or a number of them (10).
-        bias_scaling: Largest absolute value of b.
-        radius_of: `recurrent` for W itself, `leaky` for (1 - a) I + a W.
-        kind: `esn` draws uniform weights; `tfa` draws them as `tfa.layers.ESN` does (glorot-uniform, the recurrent
-            ones masked, no input scaling, no bias).
-        seed: Seed of every random choice: the reservoir, and what an algorithm draws beside it.
+        input_connectivity: Inputs connected to a unit: a probability (0.1) or their number (10).
+        recurrent_connectivity: Units connected to a unit: a probability (0.1) or their number (10).
+        bias_scaling: Largest absolute value of the bias b.
+        radius_of: Matrix with that spectral radius: `recurrent` for W, `leaky` for (1 - a) I + a W.
+        kind: How weights are drawn: `esn` uniform; `tfa` as `tfa.layers.ESN` does (glorot-uniform, recurrent ones
+            masked, no input scaling, no bias).
+        seed: Seed of every random choice, of the reservoir and of the algorithm.
     """
 
     units: PositiveInt = 200
