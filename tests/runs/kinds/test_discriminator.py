@@ -11,17 +11,14 @@ from tff_esn.runs.kinds.discriminator import DiscriminatorConfig, DiscriminatorR
 from tff_esn.runs.plan import run_parts
 from tff_esn.tables import PRINTED, Number
 
-SETTINGS = {
-    "esn.units": 10,
-    "esn.recurrent_connectivity": 1.0,
-    "defence.network.epochs": 1,
-    "data.split": "thesis-discriminative",
-}
+DATA = {"data.split": "thesis-discriminative", "data.features.name": "corrected"}
+SETTINGS = {"esn.units": 10, "esn.recurrent_connectivity": 1.0, "defence.network.epochs": 1}
 
 
 def run_of(study: Study, settings: dict[str, Any]) -> DiscriminatorRun:
-    values = {"kind": "discriminator", "title": "T", "settings": settings, "presets": ["thesis"], "trials": 0}
-    return DiscriminatorRun("run", from_mapping(DiscriminatorConfig, values, "test"), study, (3, 4))
+    values = {"kind": "discriminator", "title": "T", "settings": {**DATA, **settings}, "trials": 0}
+    config = from_mapping(DiscriminatorConfig, {**values, "presets": ["thesis"]}, "test")
+    return DiscriminatorRun("run", config, study, (3, 4))
 
 
 def test_a_discriminator_is_trained_with_each_seed_and_again_for_its_file(study: Study) -> None:
@@ -40,4 +37,4 @@ def test_a_discriminator_is_trained_with_each_seed_and_again_for_its_file(study:
 
 def test_a_run_without_a_discriminator_is_refused(study: Study) -> None:
     with pytest.raises(ConfigError, match=r"defence = Median\(\); expected discriminator"):
-        run_parts(run_of(study, {"defence.name": "median", "data.split": "thesis-discriminative"}), 1)
+        run_parts(run_of(study, {"defence.name": "median"}), 1)
