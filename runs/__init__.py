@@ -1,1 +1,1 @@
-"""Run definitions: what to run, as TOML, named after the table or figure it makes."""
+"""The study of the documents: named runs as TOML, presets, results, report and errata."""

@@ -38,15 +38,15 @@ class ClosedFormConfig:
     """A table of closed forms over a growing share of training clients.
 
     Attributes:
-        kind: What `runs/*.toml` says it is.
-        title: Of the table.
+        kind: Kind of run in `runs/*.toml`.
+        title: Title of the table.
         methods: Its columns: each a table with its `name` (where the documents print a number under one, theirs),
             `algorithm`, the algorithm's parameters, and under `candidates` lists of values of which the best on the
             validation subjects is taken.
-        data: What of a study it sees; names as in `DataSettings`.
+        data: Features, task and split; names as in `DataSettings`.
         printed: Where in `reported.json` the printed numbers are, such as `thesis.table_b_3`; None for nowhere.
         percent: Its rows: shares of the training clients.
-        repetitions: Reservoirs, each with a seed of its own.
+        repetitions: Number of reservoirs, each with its own seed.
         scored: Whose accuracy the table shows; `train` for a split without test subjects.
         train_scores: Whether the training clients are scored too.
         precision: Of states and products of all methods; sums and solutions are in float64.
@@ -67,7 +67,7 @@ class ClosedFormConfig:
 
     @property
     def settings(self) -> DataSettings:
-        """What of a study it sees."""
+        """Features, task and split."""
         return from_mapping(DataSettings, self.data, self.title)
 
 
@@ -78,7 +78,7 @@ class Variant:
     Attributes:
         method: Name of the column.
         preset: As published, or with errors fixed.
-        algorithm: What is solved, with its seed.
+        algorithm: The algorithm, with its seed.
     """
 
     method: str
@@ -125,10 +125,10 @@ class ClosedFormResults:
     """Everything behind a table, under one preset.
 
     Attributes:
-        config: What was run.
+        config: The settings.
         outcomes: One for each method, share, candidate and reservoir.
         majority: Test accuracy of always predicting the training clients' most frequent class, by share.
-        classes: Number of classes; guessing is right in one of so many cases.
+        classes: Number of classes.
     """
 
     config: ClosedFormConfig
@@ -191,7 +191,7 @@ def variants_of(config: ClosedFormConfig, preset: str, seed: int) -> list[Varian
 
 
 def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
-    """What of a table can be run apart from the rest: variants that share a reservoir."""
+    """The parts of a table that run independently: variants that share a reservoir."""
     parts = []
     for seed in seeds:
         variants = [variant for preset in config.presets for variant in variants_of(config, preset, seed)]
@@ -201,7 +201,7 @@ def parts_of(config: ClosedFormConfig, seeds: Sequence[int]) -> list[TablePart]:
 
 
 def _sharing(variant: Variant) -> tuple[Any, ...]:
-    """What decides on a reservoir and its statistics; the whole of an algorithm that makes them in a way of its own."""
+    """The parameters that a reservoir and its statistics depend on; all of them for an algorithm that adapts it."""
     algorithm = variant.algorithm
     makers = ("drawn", "adapted", "statistics")
     usual = all(getattr(type(algorithm), name) is getattr(ClosedForm, name) for name in makers)
@@ -255,7 +255,7 @@ def _sequence_labels(data: FederatedDataset, client: str) -> NDArray[np.int64]:
 
 @plain_dataclass(frozen=True)
 class _Cell:
-    """A readout that waits to be scored."""
+    """A readout that is not scored yet."""
 
     variant: Variant
     percent: int

@@ -1,4 +1,4 @@
-"""What a named run can be: kinds of runs, each in its own file in `runs/kinds/`."""
+"""Kinds of named runs, each in its own file in `runs/kinds/`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class RunKind:
 
     Attributes:
         run: Name of the run.
-        config: What it does: a dataclass of the type `settings`.
+        config: Its configuration, a dataclass of the type `settings`.
         study: The study.
         seeds: One for each repetition.
-        quick: Whether printed numbers are shown beside what was cut short.
+        quick: Whether it is a quick run, which is also compared with the printed numbers.
     """
 
     run: str
@@ -39,12 +39,12 @@ class RunKind:
     @property
     @abstractmethod
     def datasets(self) -> Iterable[DataSettings]:
-        """What it sees of the study."""
+        """Features, task and split of its data sets."""
 
     @property
     @abstractmethod
     def parts(self) -> Mapping[Any, Task]:
-        """Its parts, by whatever tells them apart."""
+        """Its parts by name."""
 
     def prepare(self, jobs: int | None) -> None:
         """Computes what its parts read of the study."""

@@ -16,10 +16,10 @@ from tff_esn.registry import expected
 
 @dataclass(frozen=True, config=STRICT)
 class Headline:
-    """A number of a run that stands for it in the summary.
+    """A headline number of a run, shown in the summary.
 
     Attributes:
-        claim: What the number is.
+        claim: Name of the number.
         table: Name of the run's table that holds it.
         row: Label of its row.
         column: Name of its column.
@@ -33,20 +33,20 @@ class Headline:
 
 @dataclass(frozen=True, config=STRICT)
 class AboutConfig:
-    """What a named run is to its reader: the `[about]` of `runs/*.toml`.
+    """Description of a named run: `[about]` in `runs/*.toml`.
 
     Attributes:
-        document: Whose tables it makes; `beyond` for what no document has.
-        order: Its place among the document's runs.
+        document: Document whose tables it reproduces; `beyond` for what no document has.
+        order: Its position among the document's runs.
         covers: The tables and figures.
-        takes: What it takes to run it, beside the study's recordings.
-        claimed: What the document says.
-        why: Why ours differs, where it does.
-        notes: What a reader must know of the printed numbers, each a sentence.
-        errata: Names of those that bear on it.
+        takes: Requirements in addition to the study's recordings.
+        claimed: The document's claim.
+        why: Why ours differs, if it does.
+        notes: Notes on the printed numbers, one sentence each.
+        errata: Names of the errata that concern it.
         headlines: Its numbers in the summary.
-        study: Whose recordings it needs.
-        cell_seconds: What one part of it took on one processor, for estimates before anything was measured.
+        study: Study whose recordings it needs.
+        cell_seconds: Duration of one part on one processor, for estimates before anything was measured.
     """
 
     document: Literal["thesis", "incfed", "fedip", "pfedrr", "beyond"] = "beyond"
@@ -64,7 +64,7 @@ class AboutConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class DemoConfig:
-    """What `tff-esn demo` generates and runs.
+    """Settings of `tff-esn demo`.
 
     Attributes:
         subjects: Number of generated subjects.
@@ -79,12 +79,12 @@ class DemoConfig:
 
 @plain_dataclass(frozen=True)
 class NamedRun:
-    """A run as its file describes it.
+    """A named run.
 
     Attributes:
-        name: Its file's, without the ending.
-        about: What it is to its reader.
-        settings: What is run; its `kind` says which configuration that is.
+        name: Name of its file, without the ending.
+        about: Its description.
+        settings: Its configuration, whose type depends on its `kind`.
     """
 
     name: str
@@ -103,7 +103,7 @@ def load_run(name: str, quick: bool = False) -> NamedRun:
 
     Args:
         name: The name, or the path.
-        quick: Whether what `[quick]` changes is changed, for a first look.
+        quick: Whether the changes in `[quick]` apply.
     """
     if name in run_names():
         with resources.as_file(resources.files(__package__) / f"{name}.toml") as path:

@@ -1,4 +1,4 @@
-"""Named runs of a study: what of them is there, what is left, and their results."""
+"""Named runs of a study: finished and remaining work, and results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tff_esn.versions import stack_versions
 
 
 def kind_of(run: NamedRun, study: Study, first: int = 0, seeds: int | None = None, quick: bool = False) -> RunKind:
-    """What a run does with a study.
+    """The work of a run on a study.
 
     Args:
         run: The run.
         study: The study.
         first: The first seed.
-        seeds: How many; None for the run's own.
-        quick: Whether printed numbers are shown beside what was cut short.
+        seeds: Number of seeds; None for the run's default.
+        quick: Whether it is a quick run, which is also compared with the printed numbers.
     """
     kind = KINDS[run.settings.get("kind", "")]
     config: Any = from_mapping(kind.settings, run.settings, run.name)
@@ -35,7 +35,7 @@ def kind_of(run: NamedRun, study: Study, first: int = 0, seeds: int | None = Non
 
 
 def seeds_of(config: Any, wanted: int | None) -> int:
-    """How many seeds a configuration is run with; one where chance plays no part or a search has its own."""
+    """Number of seeds of a configuration; one if it is deterministic or a search has its own."""
     own = getattr(config, "seeds", getattr(config, "repetitions", None))
     return 1 if own is None else wanted or own
 
@@ -46,10 +46,10 @@ class Plan:
 
     Attributes:
         run: The run.
-        work: What it does.
+        work: Its work on the study.
         study: The study.
-        seeds: How many.
-        quick: Whether it is cut short.
+        seeds: Number of seeds.
+        quick: Whether it is a quick run.
     """
 
     run: NamedRun
@@ -65,16 +65,16 @@ class Plan:
 
     @cached_property
     def kept(self) -> dict[str, Arrays]:
-        """Results that are there."""
+        """Results in the cache."""
         return kept_results(self.tasks, Cache(self.study.cache))
 
     @property
     def missing(self) -> list[Task]:
-        """Parts that are left to run."""
+        """Remaining parts."""
         return [task for task in self.tasks if task.key not in self.kept]
 
     def seconds(self, processors: int) -> float:
-        """An estimate for what is left: as long as what is there took, else as long as its file says."""
+        """Estimated duration of the remaining parts, from the finished ones or else from the run's file."""
         measured = [elapsed(arrays) for arrays in self.kept.values()]
         each = median(measured) if measured else self.run.about.cell_seconds
         return each * len(self.missing) / min(processors, max(1, len(self.missing)))
@@ -87,7 +87,7 @@ def plan_run(run: NamedRun, study: Study, first: int = 0, seeds: int | None = No
 
 
 def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
-    """Runs what is left of some plans, all their parts in one queue, and returns the results."""
+    """Runs the remaining parts of some plans in one queue, and returns the results."""
     left = [plan for plan in plans if plan.missing]
     for plan in left:
         plan.work.prepare(jobs)
@@ -99,7 +99,7 @@ def execute(plans: Sequence[Plan], jobs: int | None) -> list[RunResult]:
 
 
 def run_parts(kind: RunKind, jobs: int | None, description: str = "Training") -> dict[str, Arrays]:
-    """Runs what is not kept yet of a run that stands for itself, and returns all its parts' results by key."""
+    """Runs the remaining parts of a single run, and returns the results of all its parts by key."""
     cache, tasks = Cache(kind.study.cache), kind.tasks()
     if len(kept_results(tasks, cache)) < len({task.key for task in tasks}):
         kind.prepare(jobs)

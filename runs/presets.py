@@ -1,7 +1,7 @@
-"""Presets: `thesis` is everything as published, `corrected` the same with errors fixed.
+"""Presets: `thesis` is everything as published, `corrected` has errors fixed.
 
 A preset gives values to parameters of algorithms, by family and by the parameters' names; an algorithm takes those that
-it has. What a run or a command says itself comes first.
+it has. Values given by a run or a command take precedence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tff_esn.parameters import from_mapping, help_of, merged, nested
 from tff_esn.registry import expected
 
 PresetName = Literal["thesis", "corrected"]
-#: What both have of chapter 6: the model of Table 6.2 and its federation.
+#: Values of both presets from chapter 6: the model of Table 6.2 and its federation.
 _MODEL = {"esn.kind": "tfa", "esn.recurrent_connectivity": 0.1, "batch_size": 20, "epochs": 1, "optimizer": "adam"}
 _FEDERATION = {**_MODEL, "rounds": 78, "clients_per_round": 5}
 #: Keras weights the classes of the centralised model, whatever the preset.

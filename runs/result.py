@@ -1,4 +1,4 @@
-"""What came out of a named run: small, as JSON, and all that the report and the documentation are made of."""
+"""The result of a named run, as a small JSON file from which the report and the documentation are made."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Series:
 
     Attributes:
         panel: Title of the panel it is in.
-        name: In the legend.
-        preset: Whose it is; None for what is the same under all.
+        name: Name in the legend.
+        preset: Its preset; None if it is the same under all.
         mark: A `line` with its band over seeds, a constant `level`, `bar`s, `step`s, or `points` joined by a line.
         x: Positions.
         y: Means.
@@ -49,13 +49,13 @@ class ResultFigure:
     """A figure.
 
     Attributes:
-        name: Of its files.
-        title: What the documents call it.
-        x: What is across.
-        y: What is up.
+        name: Name of its files.
+        title: Its name in the documents.
+        x: Label of the horizontal axis.
+        y: Label of the vertical axis.
         series: Its curves.
-        columns: Panels beside each other.
-        y_range: The same for all panels; None for each panel's own.
+        columns: Number of panels side by side.
+        y_range: Vertical range of all panels; None for one range per panel.
         log_x: Whether the axis across is logarithmic.
     """
 
@@ -86,17 +86,17 @@ class ResultFigure:
 
 @dataclass(frozen=True, config=_strict)
 class Provenance:
-    """Where a result comes from.
+    """Origin of a result.
 
     Attributes:
-        command: That makes it.
-        study: What it was made of.
-        generated: Whether that were generated subjects.
-        quick: Whether it was cut short: few rounds or trials, one seed.
-        seeds: How many.
-        cells: Parts of the work.
-        seconds: They took, added up.
-        versions: Of the stack.
+        command: Command that computes it.
+        study: Study that it was computed from.
+        generated: Whether the subjects were generated.
+        quick: Whether it is a quick run: few rounds or trials, one seed.
+        seeds: Number of seeds.
+        cells: Number of parts.
+        seconds: Total duration of the parts.
+        versions: Versions of the packages.
     """
 
     command: str
@@ -111,7 +111,7 @@ class Provenance:
 
 @dataclass(frozen=True, config=_strict)
 class RunResult:
-    """All of a named run."""
+    """The result of a named run."""
 
     name: str
     title: str
@@ -142,7 +142,7 @@ def read_result(path: Path) -> RunResult:
 
 
 def read_results(folder: Path) -> list[RunResult]:
-    """All results of a folder, by name; those of named runs with what is now said about them."""
+    """All results of a folder, by name; those of named runs with their current description."""
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []
     if not files:
         raise DataError(folder, "no results", "a folder with results of tff-esn reproduce (*.json)")

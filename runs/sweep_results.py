@@ -34,20 +34,20 @@ _PRINTED_IN = {"same": "table_6_4_same_reservoir", "different": "table_6_5_diffe
 #: What Tables 6.4 and 6.5 call "train" are scores of the validation subjects: a model that always predicts "not
 #: stressed" has 0.8878 there, the number they print most often.
 _PRINTED_COLUMNS = {"validation": "train_f1", "test": "test_f1"}
-#: What tells the rows of the thesis's tables apart.
+#: Settings that distinguish the rows of the thesis's tables.
 _PRINTED_ROWS = ["algorithm", "server_learning_rate"]
-#: Numbers that tell of the clients' judges, over all rounds.
+#: Measures of the rejection of fakes, over all rounds.
 _DETECTION = {"precision": "precision", "recall": "recall", "error": "clients off"}
 _DIGITS = 4
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """What came out of a sweep.
+    """The results of a sweep.
 
     Attributes:
-        config: What was run.
-        results: Of each cell.
+        config: Its configuration.
+        results: The result of each cell.
         majority: Scores of the majority class, by preset and part.
         quick: As in `SweepRun`.
     """
@@ -76,7 +76,7 @@ class SweepResults:
 
     def table(self, table: SweepTable) -> Table:
         """The last round's scores: the majority class, then every setting."""
-        judged = any(result.judged[:, 1:].any() for result in self._chosen(table.where).values())
+        detects = any(result.rejections[:, 1:].any() for result in self._chosen(table.where).values())
         scores: dict[str, dict[str, dict[str, list[Scores]]]] = {
             MAJORITY: {preset: {part: [own[part]] for part in SHOWN} for preset, own in self.majority.items()}
         }
@@ -92,10 +92,10 @@ class SweepResults:
                 if table.rows == _PRINTED_ROWS:
                     printed.setdefault(label, self._printed(algorithm))
                     detected[label, PRINTED] = _printed_detection(algorithm)
-                if judged:
+                if detects:
                     detected[label, preset] = [_detected(results, name) for name in _DETECTION]
         made = score_table(table.name, table.title, scores, printed, {MAJORITY})
-        if not judged:
+        if not detects:
             return made
         columns = [Column(f"judge.{name}", heading, "fakes rejected") for name, heading in _DETECTION.items()]
         nothing: list[Number | None] = [None] * len(columns)
@@ -130,8 +130,8 @@ class SweepResults:
         """
         name = "-".join([figure.name, *map(str, chosen)])
         title = ", ".join([figure.title, *map(str, chosen)])
-        if figure.kind == "judged":
-            return self._judged_figure(figure, name, title)
+        if figure.kind == "rejections":
+            return self._rejections_figure(figure, name, title)
         series: list[Series] = []
         across = self.config.grid[figure.columns]
         for part, column, preset in product(SHOWN, across, self.presets):
@@ -154,15 +154,15 @@ class SweepResults:
                 ]
         return ResultFigure(name, title, "round", "accuracy", series, len(across))
 
-    def _judged_figure(self, figure: SweepFigure, name: str, title: str) -> ResultFigure:
-        """Accuracy of the first seed, and its clients of each round: those accepted against those that are no fakes."""
+    def _rejections_figure(self, figure: SweepFigure, name: str, title: str) -> ResultFigure:
+        """Accuracy of the first seed, and its numbers of accepted and of honest clients of each round."""
         series: list[Series] = []
         above, below = "test accuracy", "clients of a round"
         for preset in self.presets:
             result = next(iter(self._chosen({**figure.where, "preset": preset}).values()), None)
             if result is None:
                 continue
-            drawn, fake, rejected, _ = result.judged.T
+            drawn, fake, rejected, _ = result.rejections.T
             rounds = np.arange(1, len(drawn) + 1)
             series += [
                 band(above, "accuracy", preset, result.rounds, result.curve("test", "accuracy")[None]),
@@ -225,7 +225,7 @@ def _printed_detection(algorithm: GradientAlgorithm) -> list[Number | None]:
 
 
 def _detected(results: Sequence[CellResult], name: str) -> Number:
-    """Of each seed, then over seeds; a judge that never rejects has no precision."""
+    """The measures of each seed, then over seeds; a defence that never rejects has no precision."""
     values = [detection([result])[name] for result in results]
     return Number.of(values) if np.isfinite(values).all() else Number(n=len(values))
 
@@ -241,7 +241,7 @@ def _summary(results: Sequence[CellResult], metric: str) -> Number | None:
 
 
 def _label(algorithm: GradientAlgorithm, keys: Sequence[str], values: Sequence[Any]) -> str:
-    """A name for a run by the settings that tell it apart."""
+    """A name for a run by the settings that distinguish it."""
     named = dict(zip(keys, values))
     parts = []
     if "server_learning_rate" in named and "algorithm" in named:

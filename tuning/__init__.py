@@ -1,1 +1,1 @@
-"""Model selection with KerasTuner: search spaces as data, one hypermodel a solver, one search."""
+"""Model selection with KerasTuner: search spaces as TOML, hypermodels, and the search."""

@@ -24,11 +24,11 @@ def choose_discriminator(
     """A random search for the network with the best accuracy on the examples held out for validation.
 
     Args:
-        examples: What it learns from, without those it is tested on.
-        config: What the search does not choose.
-        project: KerasTuner's folder; a search that is there is resumed.
-        trials: Networks tried, at most.
-        seed: Of the search and of the networks.
+        examples: Training examples.
+        config: Settings that the search does not choose.
+        project: KerasTuner's folder; an existing search is resumed.
+        trials: Largest number of networks to try.
+        seed: Seed of the search and of the networks.
     """
 
     def chosen(hp: keras_tuner.HyperParameters) -> DiscriminatorParameters:

@@ -1,6 +1,6 @@
-"""What a trial trains: any algorithm of the registry, on the training subjects, scored on the validation subjects.
+"""Hypermodels: a trial trains an algorithm on the training subjects and scores it on the validation subjects.
 
-What trials share is computed once and kept in memory up to a limit: data sets, reservoirs, states and statistics.
+Data sets, reservoirs, states and statistics that trials share are computed once and kept in memory up to a limit.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def hypermodel_of(study: Study, space: SearchSpace, base: Mapping[str, Any]) -> 
 
 
 class HyperModel(keras_tuner.HyperModel):
-    """`Reservoir + Dense`, trained by the algorithm's own `fit`.
+    """`Reservoir + Dense`, trained by the algorithm's `fit`.
 
     Args:
         study: The study.
-        space: What may vary.
+        space: The search space.
         base: Settings that the space does not give, as nested tables.
     """
 
-    #: The scores of a trial, and the one that a search maximises unless told otherwise.
+    #: The scores of a trial, and the one that a search maximises by default.
     metrics: ClassVar[tuple[str, ...]] = metric_names()
     objective: ClassVar[str] = "f1_micro"
 
@@ -63,7 +63,7 @@ class HyperModel(keras_tuner.HyperModel):
         return self.space.configuration(self.space.draw(hp), self.base)
 
     def prepare(self, jobs: int | None) -> None:
-        """Computes and keeps the features that trials see, subjects in parallel."""
+        """Computes and stores the features of the trials, subjects in parallel."""
         for settings in set(self.space.data_settings(self.base)):
             self.study.prepare(settings, jobs)
 
@@ -81,7 +81,7 @@ class HyperModel(keras_tuner.HyperModel):
         start = Readout(kernel, bias, layer.activation.__name__)
         readout, scores = self._train(self.configuration(hp), start, options)
         layer.set_weights([readout.kernel, readout.bias])
-        # KerasTuner saves a trial's model when its callbacks hear of an epoch.
+        # KerasTuner saves a trial's model in its callback at the end of an epoch.
         for callback in options.get("callbacks", []):
             callback.set_model(model)
             callback.on_epoch_end(0, dict(scores))

@@ -1,4 +1,4 @@
-"""One search for every space and tuner; stopped at any point, the same call resumes it."""
+"""The search over any space with any tuner; if interrupted, the same call resumes it."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def search(
     """Searches a hypermodel's space for the highest validation score.
 
     Args:
-        hypermodel: What a trial trains.
+        hypermodel: Trains and scores the trials.
         folder: KerasTuner's project directory. If it holds an unfinished search, that is resumed.
         tuner: KerasTuner's search strategy.
         objective: Name of the validation score; None for the hypermodel's usual one.
-        trials: Trials in all, earlier calls' included; None for the whole of a finite space.
-        seed: Of the search itself.
+        trials: Total number of trials, earlier calls included; None for the whole of a finite space.
+        seed: Seed of the search.
     """
     objective = hypermodel.objective if objective is None else objective
     if objective not in hypermodel.metrics:
@@ -149,7 +149,7 @@ def _make(
                 self.hypermodel.configuration(trial.hyperparameters)
                 results = super().run_trial(trial, *args, **options)
             except Exception as error:
-                # KerasTuner would note any other exception and go on with the next trial.
+                # KerasTuner would record any other exception and continue with the next trial.
                 raise keras_tuner.errors.FatalError(f"trial {trial.trial_id}: {error}") from error
             self.seconds[trial.trial_id] = time.monotonic() - start
             return results
@@ -157,13 +157,13 @@ def _make(
         def on_trial_end(self, trial: Any) -> None:
             super().on_trial_end(trial)
             best = self.oracle.get_best_trials(1)[0]
-            told = ", ".join(as_text(value) for value in _settings(best).values())
-            bar.advance(note=f"best {objective} {best.score:.4f}: {told}")
+            settings = ", ".join(as_text(value) for value in _settings(best).values())
+            bar.advance(note=f"best {objective} {best.score:.4f}: {settings}")
             _write_hparams(folder / "tensorboard" / trial.trial_id, trial)
 
     size = {"max_epochs": HYPERBAND_EPOCHS} if tuner == "hyperband" else {"max_trials": limit}
     try:
-        # KerasTuner tells on standard output that it goes on; results belong there alone.
+        # KerasTuner prints on standard output that it resumes; only results belong there.
         with redirect_stdout(io.StringIO()):
             made = Search(
                 hypermodel,
@@ -174,10 +174,10 @@ def _make(
                 **size,
             )
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"{folder}: not a search that can go on ({error}); expected an empty folder") from None
+        raise ConfigError(f"{folder}: not a search that can be resumed ({error}); expected an empty folder") from None
     made.seconds = {}
     # A random search takes a space for exhausted after 20 draws it has seen before. The last of many
-    # configurations take more; KerasTuner's grid search, which needs none, cannot go on after a break.
+    # configurations take more; KerasTuner's grid search, which needs none, cannot be resumed.
     made.oracle._max_collisions = 100 * limit
     return made
 
@@ -187,7 +187,7 @@ def _finished(searcher: Any) -> list[Any]:
 
 
 def _settings(trial: Any) -> dict[str, Value]:
-    """What was drawn from the space, without the notes that Hyperband keeps beside it."""
+    """The settings drawn from the space, without the values that Hyperband adds."""
     return {name: value for name, value in trial.hyperparameters.values.items() if not name.startswith("tuner/")}
 
 
@@ -211,7 +211,7 @@ def _write_hparams(folder: Path, trial: Any) -> None:
 
 
 def tuner_seed(seed: int) -> int:
-    """What KerasTuner gets for a seed: never 0, which it takes for none."""
+    """The seed for KerasTuner: never 0, which it treats as no seed."""
     return 1 + seed
 
 
@@ -228,7 +228,7 @@ def cheap_collections() -> Iterator[None]:
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """An error the user can act on as itself, out of KerasTuner's wrapping."""
+    """Unwraps an error that the user can act on from KerasTuner's exception."""
     try:
         yield
     except keras_tuner.errors.FatalError as error:

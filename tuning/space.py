@@ -1,4 +1,4 @@
-"""Search spaces: TOML files beside this one, or the user's own."""
+"""Search spaces: TOML files in `tuning/spaces/`, or the user's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Value = Union[int, float, Annotated[str, BeforeValidator(_joined)]]
 
 @plain_dataclass(frozen=True)
 class Configuration:
-    """What a trial trains: an algorithm, and what it sees of a study."""
+    """Configuration of a trial: an algorithm and its data settings."""
 
     algorithm: Algorithm
     data: DataSettings
@@ -46,7 +46,7 @@ class Configuration:
 
 @dataclass(frozen=True, config=STRICT)
 class SearchSpace:
-    """What may vary: parameters of an algorithm by their dotted names, and below `data` those of `DataSettings`.
+    """A search space: parameters of an algorithm by their dotted names, and below `data` those of `DataSettings`.
 
     Attributes:
         document: Where the space comes from.
@@ -67,7 +67,7 @@ class SearchSpace:
     integer_range: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Checks the algorithm's name, and that every setting is said once."""
+        """Checks the algorithm's name, and that every setting is given once."""
         ALGORITHMS[self.algorithm]
         names = [*self.fixed, *self.choice, *self.range, *self.log_range, *self.integer_range]
         for name in names:
@@ -81,7 +81,7 @@ class SearchSpace:
 
     @property
     def size(self) -> int | None:
-        """Number of configurations, or None where there is no end of them."""
+        """Number of configurations; None if infinite."""
         if self.range or self.log_range or self.integer_range:
             return None
         return prod(len(values) for values in self.choice.values())
@@ -104,14 +104,14 @@ class SearchSpace:
 
         Args:
             drawn: Dotted settings.
-            base: Settings that the space says nothing about, as nested tables.
+            base: Settings that the space does not give, as nested tables.
         """
         tables = merged(base, nested(self.fixed), nested(drawn))
         data = from_mapping(DataSettings, tables.pop("data", {}), f"{self.document}, data")
         return Configuration(from_mapping(self.kind, tables, self.document), data)
 
     def data_settings(self, base: Mapping[str, Any]) -> Iterator[DataSettings]:
-        """What configurations see of a study, for all choices; of a range its lower end."""
+        """The data settings of all choices; for a range, of its lower end."""
         lows = {**self.range, **self.log_range, **self.integer_range}
         drawn = {name: values[:1] for name, values in {**self.choice, **lows}.items()}
         drawn.update({name: values for name, values in self.choice.items() if name.startswith(_DATA)})

@@ -1,1 +1,1 @@
-"""What a named run can be."""
+"""Kinds of named runs."""

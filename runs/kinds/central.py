@@ -1,4 +1,4 @@
-"""Table 6.3: the centralised model over seeds, beside its baselines."""
+"""Table 6.3: the centralised model over seeds, and its baselines."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _VERSION = 2
 
 @dataclass(frozen=True, config=STRICT)
 class AssessmentConfig:
-    """The centralised model over seeds, beside its baselines.
+    """The centralised model over seeds, and its baselines.
 
     Attributes:
         settings: Of the model: parameters of `CentralESN` and under `data` those of `DataSettings`, with dots between
             the levels.
         presets: By preset, what it changes.
-        seeds: How many.
+        seeds: Number of seeds.
         ridge: Candidates for the ridge readout's regularisation, chosen on the validation set.
         threshold: Decision threshold: 0.5, or chosen on the validation set.
     """
@@ -51,12 +51,12 @@ class AssessmentConfig:
 
 
 def assessment_table(title: str, found: Mapping[str, Sequence[Outcome]], printed: bool = True) -> Table:
-    """Table 6.3: a row per model, design and test set beside each other.
+    """Table 6.3: a row per model, design and test set side by side.
 
     Args:
         title: Its title.
         found: By preset, every model of every seed.
-        printed: Whether the thesis's numbers stand beside the model they are about.
+        printed: Whether the thesis's numbers are shown.
     """
     scores: dict[str, dict[str, dict[str, list[Scores]]]] = {}
     for preset, outcomes in found.items():
@@ -80,7 +80,7 @@ class AssessmentRun(RunKind):
 
     @property
     def datasets(self) -> list[DataSettings]:
-        """What the models of each preset see."""
+        """Features, task and split of each preset."""
         return [data for data, _ in self.models.values()]
 
     @cached_property
@@ -112,7 +112,7 @@ class AssessmentRun(RunKind):
 
     @cached_property
     def models(self) -> dict[str, tuple[DataSettings, CentralESN]]:
-        """By preset, what the model sees, and the model."""
+        """By preset, the data settings and the model."""
         return {
             preset: central_model(preset, merged(nested(self.config.settings), nested(changed)), self.run)
             for preset, changed in self.config.presets.items()
@@ -120,7 +120,7 @@ class AssessmentRun(RunKind):
 
 
 def central_model(preset: str, settings: Mapping[str, Any], source: str) -> tuple[DataSettings, CentralESN]:
-    """What a centralised model sees under a preset, and the model itself."""
+    """The data settings and the centralised model of a preset."""
     given = merged({"data": {"features": {"name": preset}, "split": "thesis"}}, settings)
     data = from_mapping(DataSettings, given.pop("data"), source)
     model = from_mapping(CentralESN, merged(preset_values(CentralESN, preset, given), given), source)

@@ -48,7 +48,7 @@ class ClosedFormRun(RunKind):
 
     @property
     def datasets(self) -> list[DataSettings]:
-        """What all methods see."""
+        """Features, task and split of all methods."""
         return [self.config.settings]
 
     def prepare(self, jobs: int | None) -> None:
@@ -71,7 +71,7 @@ class ClosedFormRun(RunKind):
         return [closed_form_table(self.run, found)], list(self._figures(found))
 
     def results(self, results: Mapping[str, Arrays]) -> dict[str, ClosedFormResults]:
-        """By preset, what is behind the table."""
+        """By preset, the results behind the table."""
         frequent = unpacked(results[self.parts[_MAJORITY].key])
         share = {int(percent): value for percent, value in frequent["majority"].items()}
         done = (task for part, task in self.parts.items() if part != _MAJORITY)
@@ -89,7 +89,7 @@ class ClosedFormRun(RunKind):
         if thresholded:
             series = [
                 _against(result, method, percent, panel, quantity, preset)
-                for panel, quantity in (("test accuracy, %", "accuracy"), ("units told about, %", "units"))
+                for panel, quantity in (("test accuracy, %", "accuracy"), ("units sent, %", "units"))
                 for preset, result in found.items()
                 for method in thresholded
                 for percent in config.percent

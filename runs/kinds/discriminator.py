@@ -1,4 +1,4 @@
-"""The discriminator's own scores (thesis section 6.1)."""
+"""Scores of the discriminator (thesis section 6.1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _VERSION = 3
 
 
 def discriminator_table(title: str, found: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A row per score, beside what section 6.1 prints.
+    """A row per score, compared with those of section 6.1.
 
     Args:
         title: Its title.
@@ -67,13 +67,13 @@ def discriminator_table(title: str, found: Mapping[str, Mapping[str, Any]]) -> T
 
 @dataclass(frozen=True, config=STRICT)
 class DiscriminatorConfig:
-    """The discriminator's own scores, over seeds.
+    """Scores of the discriminator over seeds.
 
     Attributes:
         settings: Parameters of FedAvg and under `data` those of `DataSettings`, with dots between the levels.
-        presets: Whose training.
-        trials: Networks that KerasTuner tries, for each preset; 0 for none.
-        seeds: How many.
+        presets: Presets to train with.
+        trials: Number of networks that KerasTuner tries per preset; 0 for no search.
+        seeds: Number of seeds.
     """
 
     kind: Literal["discriminator"]
@@ -99,12 +99,12 @@ class DiscriminatorRun(RunKind):
 
     @property
     def datasets(self) -> list[DataSettings]:
-        """What the clients of each preset see."""
+        """Features, task and split of each preset."""
         return [cell.data for cell in self.cells.values()]
 
     @cached_property
     def parts(self) -> dict[str, Task]:
-        """One for each preset: the sizes that the first seed chooses serve the others."""
+        """One part per preset: the sizes chosen with the first seed are used for the others."""
         versions = [version_of(name) for name in ("tensorflow", "keras-tuner", "numpy")]
         tasks = {}
         for preset, cell in self.cells.items():

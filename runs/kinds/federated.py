@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PARTS = ("train", "validation", "test")
 #: Part of every key: raise it when a result changes.
 VERSION = 5
-#: What the documents' runs see of a study if they say nothing else.
+#: Default settings of the data in the documents' runs.
 DATA = {"data": {"features": {"name": "thesis"}, "split": "thesis"}}
 
 
@@ -49,9 +49,9 @@ class SweepTable:
     """A table of a sweep, one for each preset: the scores of the last round.
 
     Attributes:
-        name: Of its files.
-        title: What the documents call it.
-        rows: Settings that tell its rows apart.
+        name: Name of its files.
+        title: Its name in the documents.
+        rows: Settings that distinguish its rows.
         where: Values of the other settings.
     """
 
@@ -66,21 +66,21 @@ class SweepFigure:
     """A figure of a sweep, one for each preset: accuracy over rounds, validation above test.
 
     Attributes:
-        kind: `curves`; or `judged`: accuracy on the test subjects above the clients of each round, those accepted
-            against those that are no fakes, of the first seed.
-        name: Of its files.
-        title: What the documents call it.
-        columns: The setting that tells its columns apart.
-        lines: Settings that tell its lines apart.
+        kind: `curves`; or `rejections`: accuracy on the test subjects, and below it the numbers of accepted and of
+            honest clients of each round, of the first seed.
+        name: Name of its files.
+        title: Its name in the documents.
+        columns: The setting that distinguishes its columns.
+        lines: Settings that distinguish its lines.
         where: Values of the other settings.
-        each: Settings for whose values there is a figure each.
+        each: Settings with one figure per value.
     """
 
     name: str
     title: str
     columns: str
     lines: list[str]
-    kind: Literal["curves", "judged"] = "curves"
+    kind: Literal["curves", "rejections"] = "curves"
     where: dict[str, Any] = field(default_factory=dict)
     each: list[str] = field(default_factory=list)
 
@@ -90,11 +90,11 @@ class SweepPivot:
     """A metric of the last round on the test subjects, by one setting down and others across; one for each preset.
 
     Attributes:
-        name: Of its files.
-        title: What it shows.
-        rows: The setting that tells its rows apart.
-        columns: Settings that tell its columns apart.
-        metrics: One table each.
+        name: Name of its files.
+        title: Its title.
+        rows: The setting that distinguishes its rows.
+        columns: Settings that distinguish its columns.
+        metrics: Metrics, with one table each.
         where: Values of the other settings.
     """
 
@@ -111,16 +111,16 @@ class SweepConfig:
     """Federated runs over a grid of settings and over seeds.
 
     Attributes:
-        kind: What `tff-esn reproduce` makes of it.
-        title: What the documents call it.
+        kind: Kind of run.
+        title: Its name in the documents.
         settings: Of every run: `algorithm` and its parameters, `preset`, and under `data` those of `DataSettings`, with
             dots between the levels.
         grid: The values of each setting that varies, in the order that tables show them.
-        presets: What a run changes under a preset.
-        seeds: How many.
-        tables: What is shown of it.
-        pivots: The same by two settings.
-        figures: What is drawn of it.
+        presets: Settings of each preset.
+        seeds: Number of seeds.
+        tables: Its tables.
+        pivots: Its tables by two settings.
+        figures: Its figures.
     """
 
     kind: Literal["federated"]
@@ -134,7 +134,7 @@ class SweepConfig:
     figures: list[SweepFigure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Checks, before hours of work, that what is shown is told apart by settings of the grid."""
+        """Checks, before hours of work, that tables and figures use settings of the grid."""
         everything: list[Any] = [*self.tables, *self.pivots, *self.figures]
         for shown in everything:
             for part in ("rows", "columns", "lines", "each"):
@@ -149,9 +149,9 @@ class Cell:
     """One training of a sweep.
 
     Attributes:
-        data: What of the study it sees.
-        algorithm: What is trained, with its seed.
-        preset: Where its other values come from.
+        data: Features, task and split.
+        algorithm: The algorithm, with its seed.
+        preset: Preset of the values that are not given.
     """
 
     data: DataSettings
@@ -164,7 +164,7 @@ class Cell:
         return self.algorithm.esn.seed
 
     def setting(self, name: str) -> Any:
-        """A setting by its name with dots; None below what there is none of."""
+        """A setting by its dotted name; None if its parent is None."""
         if name == "preset":
             return self.preset
         if name == "algorithm":
@@ -181,22 +181,22 @@ class Cell:
 
 @plain_dataclass(frozen=True)
 class CellResult:
-    """What came out of a run.
+    """The result of a cell.
 
     Attributes:
         rounds: The rounds that were evaluated; 0 is before the first.
         curves: `(rounds, parts, metrics)`, parts and metrics in the order of `PARTS` and `metric_names()`.
         scores: Of the last round, by part.
-        single_class: `(rounds, parts)`: whether every answer was the same.
-        judged: `(all rounds, 4)`: clients drawn, fakes among them, clients rejected, fakes among these.
-        seconds: A round took, the median of them.
+        single_class: `(rounds, parts)`: whether every prediction was the same.
+        rejections: `(all rounds, 4)`: clients drawn, fakes among them, clients rejected, fakes among these.
+        seconds: Median duration of a round.
     """
 
     rounds: NDArray[np.int64]
     curves: NDArray[np.float64]
     scores: Mapping[str, Scores]
     single_class: NDArray[np.bool_]
-    judged: NDArray[np.int64]
+    rejections: NDArray[np.int64]
     seconds: float
 
     def curve(self, part: str, metric: str) -> NDArray[np.float64]:
@@ -205,12 +205,12 @@ class CellResult:
 
 
 def detection(results: Sequence[CellResult]) -> dict[str, float]:
-    """How well fakes were told from others, over all rounds of some runs.
+    """How well fakes were detected, over all rounds of some runs.
 
-    `precision` and `recall` of rejecting fakes, and the mean absolute `error` of the number of clients accepted
-    against those that are no fakes (thesis Figure 6.13).
+    `precision` and `recall` of rejecting fakes, and the mean absolute `error` of the number of accepted clients
+    as an estimate of the number of honest ones (thesis Figure 6.13).
     """
-    _, fake, rejected, right = np.concatenate([result.judged for result in results]).T
+    _, fake, rejected, right = np.concatenate([result.rejections for result in results]).T
     with np.errstate(invalid="ignore", divide="ignore"):
         precision, recall = right.sum() / rejected.sum(), right.sum() / fake.sum()
     return {"precision": float(precision), "recall": float(recall), "error": float(np.abs(fake - rejected).mean())}
@@ -244,7 +244,7 @@ def _sharing(cell: Cell) -> tuple[Any, ...]:
 
 
 def tasks_of(cells: Sequence[Cell], study: Study) -> list[Task]:
-    """A part of the work for each cell; cells that come to the same, such as attacks of nobody, have the same key."""
+    """A task per cell; equivalent cells, such as those of an attack without attackers, have the same key."""
     from tff_esn.federated.training.client_states import clients_per_round
 
     contents = {data: study.key(data) for data in {cell.data for cell in cells}}
@@ -275,7 +275,7 @@ def _run(study: Study, cell: Cell, scratch: Path) -> Arrays:
         "rounds": result.rounds,
         "curves": result.curves,
         "single_class": result.single_class,
-        "judged": result.judged,
+        "judged": result.rejections,
         "seconds": np.array(result.seconds),
         "scores": np.array(scores),
     }
@@ -283,7 +283,7 @@ def _run(study: Study, cell: Cell, scratch: Path) -> Arrays:
 
 @lru_cache(maxsize=2)
 def _experiment(study: Study, scratch: Path, data: DataSettings) -> FederatedExperiment:
-    """An experiment of this process, whose clients' files nobody else writes."""
+    """An experiment of this process, with its own files of the clients."""
     from tff_esn.federated.training.experiment import FederatedExperiment
 
     return FederatedExperiment(study.dataset(data), scratch / str(os.getpid()))
@@ -302,12 +302,12 @@ def run_cell(experiment: FederatedExperiment, cell: Cell) -> CellResult:
         np.array([[[one.values[metric] for metric in metric_names()] for one in row] for row in table]),
         dict(zip(PARTS, table[-1])),
         np.array([[one.single_class is not None for one in row] for row in table]),
-        np.array([_judged(record.report) for record in records if record.report is not None]).reshape(-1, 4),
+        np.array([_rejections(record.report) for record in records if record.report is not None]).reshape(-1, 4),
         median([record.seconds for record in records[1:]]),
     )
 
 
-def _judged(report: RoundReport) -> tuple[int, int, int, int]:
+def _rejections(report: RoundReport) -> tuple[int, int, int, int]:
     rejected = [client for client, accepted in report.accepted.items() if not accepted]
     return len(report.clients), len(report.fake), len(rejected), sum(client in report.fake for client in rejected)
 
@@ -326,12 +326,12 @@ class SweepRun(RunKind):
 
     @property
     def datasets(self) -> list[DataSettings]:
-        """What the cells see."""
+        """Features, task and split of the cells."""
         return [cell.data for cell in self.cells]
 
     @cached_property
     def parts(self) -> dict[Any, Task]:
-        """The cells, and by preset the majority class of what it sees."""
+        """The cells, and the majority class of each preset's data."""
         return {**dict(zip(self.cells, tasks_of(self.cells, self.study))), **self._majority_tasks}
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:

@@ -39,11 +39,11 @@ class SelectionConfig:
     Attributes:
         spaces: By name of a column of the documents' table of what was selected, the space.
         printed: By the same names, where in `reported.json` the printed selection is.
-        names: What that calls the settings.
-        score: What that calls the best validation score.
+        names: Names of the settings there.
+        score: Name of the best validation score there.
         objective: Validation score that is maximised; None for the algorithm's usual one.
-        shards: Settings for whose values the search is done apart, so that parts run side by side.
-        trials: In each of these parts; None for the whole of a finite space.
+        shards: Settings with one search per value, so that parts run in parallel.
+        trials: Number of trials in each of these parts; None for the whole of a finite space.
         presets: Of the searches by gradients. Closed forms are solved as corrected.
         settings: What the spaces do not give, with dots between the levels.
     """
@@ -62,7 +62,7 @@ class SelectionConfig:
 
 
 def base_settings(space: SearchSpace, preset: str, seed: int) -> dict[str, Any]:
-    """What a search has where its space gives nothing: a preset's features and values, except for closed forms."""
+    """Settings that a space does not give: a preset's features and values, except for closed forms."""
     base: dict[str, Any] = {}
     if space.kind.family != "closed-form":
         base = {**preset_values(space.kind, preset, {}), "data": {"features": {"name": preset}, "split": "thesis"}}
@@ -83,7 +83,7 @@ class _Search:
 
     @property
     def datasets(self) -> list[DataSettings]:
-        """What its trials see of the study."""
+        """Features, task and split of its trials."""
         return list(dict.fromkeys(self.space.data_settings(self.base)))
 
 
@@ -96,7 +96,7 @@ class SelectionRun(RunKind):
 
     @property
     def datasets(self) -> list[DataSettings]:
-        """What the trials of all searches see."""
+        """Features, task and split of the trials of all searches."""
         return [data for search in self._searches for data in search.datasets]
 
     @cached_property
@@ -111,7 +111,7 @@ class SelectionRun(RunKind):
         return tasks
 
     def outcome(self, results: Mapping[str, Arrays]) -> tuple[list[Table], list[ResultFigure]]:
-        """What was selected: a row a setting, a column a search."""
+        """The selected settings: a row per setting, a column per search."""
         trials: dict[tuple[str, str], list[Any]] = {}
         for position, task in self.parts.items():
             search = self._searches[position]
@@ -136,7 +136,7 @@ class SelectionRun(RunKind):
         return [Table(self.run, self.config.title, "setting", columns, rows, notes)], []
 
     def _note(self, column: str, preset: str, ranked: Sequence[Any]) -> str:
-        told = f"{column}, {preset}: {len(ranked)} configurations tried"
+        tried = f"{column}, {preset}: {len(ranked)} configurations tried"
         wanted = {name: self._printed(column, name) for name in ranked[0]["settings"]}
         known = {name: cell.text for name, cell in wanted.items() if cell is not None}
         places = [
@@ -144,7 +144,7 @@ class SelectionRun(RunKind):
             for place, one in enumerate(ranked, 1)
             if known and all(_cell(one, name).text == text for name, text in known.items())
         ]
-        return f"{told}; the printed one is number {places[0]} of them." if places else f"{told}."
+        return f"{tried}; the printed one is number {places[0]} of them." if places else f"{tried}."
 
     def _printed(self, column: str, setting: str) -> Number | None:
         if column not in self.config.printed:

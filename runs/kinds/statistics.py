@@ -30,7 +30,7 @@ class StatisticsConfig:
     """Tables 5.1 to 5.3 of a study's features.
 
     Attributes:
-        split: Whose design set Tables 5.2 and 5.3 count.
+        split: Split whose design set Tables 5.2 and 5.3 describe.
     """
 
     kind: Literal["statistics"]
@@ -65,7 +65,7 @@ def statistics_table(stage: str, found: Mapping[str, Mapping[str, Any]]) -> Tabl
 
 @KINDS.register
 class StatisticsRun(RunKind):
-    """The tables of a study, by preset; no seed plays a part in them."""
+    """The tables of a study, by preset; they do not depend on seeds."""
 
     name = "statistics"
     settings = StatisticsConfig

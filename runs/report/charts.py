@@ -9,10 +9,10 @@ from typing import Any
 from tff_esn.runs.result import ResultFigure, Series
 from tff_esn.store.files import atomic_write
 
-# Okabe and Ito's colours, told apart by colour-blind readers too, and readable on white and on black.
+# Okabe and Ito's colours, which colour-blind readers can distinguish, readable on white and on black.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#999933", "#AA4499")
 _LEVEL = "#888888"
-#: Beyond the colours, and for constant levels, lines are told apart by their dashes.
+#: Dashes distinguish lines beyond the number of colours, and constant levels.
 _DASHES = ([1, 0], [6, 3], [2, 2])
 _LEVEL_DASHES = ([2, 3], [8, 4])
 _HEIGHT = 190

@@ -1,4 +1,4 @@
-"""`docs/reproduction.md`, made of results alone."""
+"""`docs/reproduction.md`, made from results only."""
 
 from __future__ import annotations
 

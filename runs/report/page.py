@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing beside it, made of results alone."""
+"""The report: one self-contained page, made from results only."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _BEYOND = "What the documents do not have, and what it takes to read them."
 
 
 def write_report(folder: Path, results: Sequence[RunResult]) -> tuple[Path, list[RunResult]]:
-    """Writes the page, and beside it each result, table and figure as files of their own.
+    """Writes the page, and each result, table and figure as a file.
 
     Returns:
-        The page, and the results that were not there before.
+        The page, and the new results.
     """
     changed = [result for result in results if not _is_there(folder, result)]
     for result in changed:
@@ -69,7 +69,7 @@ def write_report(folder: Path, results: Sequence[RunResult]) -> tuple[Path, list
 
 
 def result_path(folder: Path, result: RunResult) -> Path:
-    """Where a result lies in a report's folder."""
+    """The file of a result in a report's folder."""
     return folder / "results" / f"{result.name}.json"
 
 
@@ -129,7 +129,7 @@ def prose(text: str) -> Markup:
 
 
 def _errata(results: Sequence[RunResult]) -> list[dict[str, Any]]:
-    """All of them by document, each with the runs that it bears on."""
+    """All errata by document, each with the runs that it concerns."""
     from tff_esn.runs.errata.catalogue import DOCUMENTS as PRINTED_IN
     from tff_esn.runs.errata.catalogue import errata
 
@@ -238,15 +238,15 @@ def _figure(figure: ResultFigure) -> dict[str, Any]:
 
 
 def _alternative(figure: ResultFigure) -> str:
-    """What a chart shows, for those who do not see it: where the curves of the first preset end."""
+    """Alternative text of a chart: where the curves of the first preset end."""
     preset = next(iter(figure.presets), None)
-    told = []
+    panels = []
     for panel in figure.panels:
         own = [one for one in figure.series if one.panel == panel and one.preset in (None, preset)]
         ends = ", ".join(f"{one.name} {one.y[-1]:g}" for one in own if one.y)
-        told.append(f"{panel}: {ends}")
+        panels.append(f"{panel}: {ends}")
     whose = f", preset {preset}" if preset else ""
-    return f"{figure.title}: {figure.y or 'values'} over {figure.x}{whose}; at the end {'; '.join(told)}."
+    return f"{figure.title}: {figure.y or 'values'} over {figure.x}{whose}; at the end {'; '.join(panels)}."
 
 
 def _lead(results: Sequence[RunResult]) -> str:
@@ -262,7 +262,7 @@ def _warnings(results: Sequence[RunResult]) -> list[str]:
         warnings.append(f"{GENERATED}{some}")
     if any(result.provenance.quick for result in results):
         warnings.append(
-            "A quick look: few rounds or trials, one seed. The numbers show that it works, not what it is worth."
+            "Quick runs: few rounds or trials, one seed. The numbers only show that everything works."
         )
     return warnings
 

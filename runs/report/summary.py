@@ -1,4 +1,4 @@
-"""Results in few words: how our numbers compare with the printed ones."""
+"""Summaries of results: how our numbers compare with the printed ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class HeadlineNumber:
 
 
 def headlines(result: RunResult) -> list[HeadlineNumber]:
-    """The numbers that stand for a run, those of them that it has."""
+    """The headline numbers of a run, those that it has."""
     tables = {table.name: table for table in result.tables}
     lines = []
     for wanted in result.about.headlines:
@@ -79,7 +79,7 @@ def in_order(results: Sequence[RunResult]) -> list[RunResult]:
 
 
 def errata_of(result: RunResult) -> list[Erratum]:
-    """What is printed wrongly and bears on a run."""
+    """The errata that concern a run."""
     from tff_esn.runs.errata.catalogue import errata
 
     return errata(result.about.errata) if result.about.errata else []
@@ -98,7 +98,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
 
 
 def notes_of(result: RunResult, table: Table) -> list[str]:
-    """What must be said below a table of a report."""
+    """Notes below a table of a report."""
     notes = [*([GENERATED] if result.provenance.generated else []), *table.notes]
     return [*notes, _SINGLE_CLASS_NOTE] if table.has_single_class else notes
 
@@ -112,13 +112,13 @@ def came_out(results: Sequence[RunResult]) -> str:
             "One seed, so no spread to hold the printed numbers against." if found else "The paper reports no number."
         )
     counts = {verdict: sum(one in kinds for one in known) for verdict, kinds in _VERDICTS.items()}
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     more = f"; {len(found) - len(known)} more have no spread to compare with" if len(found) > len(known) else ""
-    return f"Of {len(known)} printed number{'s' * (len(known) > 1)}: {told}{more}."
+    return f"Of {len(known)} printed number{'s' * (len(known) > 1)}: {verdicts}{more}."
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration to read.
+    """A duration as text.
 
     >>> seconds_text(90), seconds_text(7260), seconds_text(4.2)
     ('2 min', '2.0 h', '4 s')

@@ -37,12 +37,12 @@ class Plasticity(Parameters):
 
     Attributes:
         mu: Mean of the Gaussian that a unit's activation should follow.
-        sigma: Its standard deviation.
+        sigma: Standard deviation of that Gaussian.
         eta: Learning rate; under `normalized` the length of a step.
         epochs: Passes over a client's data per round, E.
         rounds: Rounds of averaging over the clients.
         batch_size: Sequences that run together; one update is their mean.
-        rule: Update rule: `printed`: equation 2 of the FedIP paper as printed; `schrauwen`: gradient descent on the KL
+        rule: Update rule. `printed`: equation 2 of the FedIP paper as printed; `schrauwen`: gradient descent on the KL
             divergence, step by step; `normalized`: the authors' code, gradients summed over time, averaged over
             sequences and divided by their norm over the units.
     """
