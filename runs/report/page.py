@@ -261,9 +261,7 @@ def _warnings(results: Sequence[RunResult]) -> list[str]:
         some = "" if len(generated) == len(results) else f" ({', '.join(result.name for result in generated)})"
         warnings.append(f"{GENERATED}{some}")
     if any(result.provenance.quick for result in results):
-        warnings.append(
-            "Quick runs: few rounds or trials, one seed. The numbers only show that everything works."
-        )
+        warnings.append("Quick runs: few rounds or trials, one seed. The numbers only show that everything works.")
     return warnings
 
 
