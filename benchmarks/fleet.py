@@ -20,19 +20,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import psutil
 
+import tff_esn as te
 from tff_esn.closed_form.computations import Shapes, build_incfed, client_struct, reservoir_struct
-from tff_esn.config import FederatedConfig, FleetConfig, ReservoirConfig
-from tff_esn.datasets.synthetic.wesad import ensure_wesad
-from tff_esn.features.source import Source
-from tff_esn.federated.study import FederatedStudy
-from tff_esn.presets import settled
+from tff_esn.federated.training.experiment import FederatedExperiment
 from tff_esn.reservoir.weights import draw_weights
+from tff_esn.runs.presets import algorithm_of
 from tff_esn.runtime.certificates import create_certificates
-from tff_esn.runtime.fleet import Fleet
+from tff_esn.runtime.fleet import Fleet, FleetConfig
 from tff_esn.store.cache import Cache
 from tff_esn.store.client_files import write_examples
 
@@ -41,20 +40,19 @@ UNITS, CLIENTS, SEQUENCES, STEPS, INPUTS = 500, 10, 40, 700, 8
 
 
 def main() -> None:
-    cache = Cache()
-    with tempfile.TemporaryDirectory() as name, cache.scratch() as scratch:
+    with tempfile.TemporaryDirectory() as name, Cache().scratch() as scratch:
         folder = Path(name)
         create_certificates(folder, [["127.0.0.1"]])
-        rounds(cache, scratch, folder)
+        rounds(scratch, folder)
         speed_up(scratch, folder)
         losses(scratch, folder)
 
 
-def rounds(cache: Cache, scratch: Path, folder: Path) -> None:
+def rounds(scratch: Path, folder: Path) -> None:
     """What workers elsewhere cost."""
-    config = settled(FederatedConfig(clients_per_round=10))
-    study = FederatedStudy(Source(ensure_wesad(cache.folder), cache.folder).inputs(config.inputs), scratch)
-    federation = study.program(config, seed=0).federation
+    data = te.generate_study().clients("thesis", task="stress", split="thesis")
+    algorithm: Any = algorithm_of("fedavg", "thesis", {"clients_per_round": 10}, "benchmark")
+    federation = FederatedExperiment(data, scratch).program(algorithm).federation
     state = federation.initial_state()
 
     def job() -> None:
@@ -67,12 +65,12 @@ def rounds(cache: Cache, scratch: Path, folder: Path) -> None:
         )
     print(f"FedAvg, 10 clients, median of {REPETITIONS} times {ROUNDS} rounds")
     for name, seconds in times.items():
-        print(f"{name:10} {seconds / ROUNDS:8.4f} s a round {seconds / times['local']:6.2f}x")
+        print(f"{name:10} {seconds / ROUNDS:8.4f} s per round {seconds / times['local']:6.2f}x")
 
 
 def speed_up(scratch: Path, folder: Path) -> None:
     """From one worker to two, each on a processor of its own."""
-    weights = draw_weights(ReservoirConfig(units=UNITS), INPUTS, 0)
+    weights = draw_weights(te.ESN(units=UNITS), INPUTS, 0)
     process = build_incfed(Shapes(UNITS, INPUTS, STEPS, 4), 1.0)
     reservoir, state = reservoir_struct(weights), process.initialize()
     random = np.random.default_rng(0)
@@ -87,14 +85,16 @@ def speed_up(scratch: Path, folder: Path) -> None:
             lambda: process.next(state, reservoir, clients),
             3,
         )
-    print(f"IncFed, {CLIENTS} clients of {SEQUENCES} sequences of {STEPS} steps, {UNITS} units; one processor a worker")
+    print(
+        f"IncFed, {CLIENTS} clients of {SEQUENCES} sequences of {STEPS} steps, {UNITS} units; one processor per worker"
+    )
     for name, seconds in times.items():
         print(f"{name:10} {seconds:8.3f} s {times['1 worker'] / seconds:6.2f} times as fast")
 
 
 def losses(scratch: Path, folder: Path) -> None:
     """What a worker costs that is lost in the middle of a round."""
-    from tests.execution.test_fleet import slow_sum
+    from tests.runtime.test_fleet import slow_sum
 
     (scratch / "slow").mkdir()
     total = slow_sum(scratch / "slow", 1.0)

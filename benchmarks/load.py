@@ -1,7 +1,7 @@
 """Memory and time of rounds with many generated clients on one machine.
 
-    python benchmarks/load.py fedavg        1,000 clients, 100 a round, in a run folder
-    python benchmarks/load.py incfed        10,000 clients, 100 a round until all were heard, again and again
+    python benchmarks/load.py fedavg        1,000 clients, 100 per round, in a run folder
+    python benchmarks/load.py incfed        10,000 clients, 100 per round until all were heard, again and again
     python benchmarks/load.py incfed-tff    the same by TensorFlow Federated
 
 200 rounds each, or as many as `--rounds` asks for. Memory is what the kernel counts as resident, of this process and
@@ -14,6 +14,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,18 +22,13 @@ from typing import Any
 import numpy as np
 import psutil
 
+import tff_esn as te
 from tff_esn.closed_form.computations import Shapes, build_incfed, client_struct, reservoir_struct
-from tff_esn.closed_form.incfed import incfed
-from tff_esn.closed_form.statistics import client_statistics
-from tff_esn.config import FederatedConfig, ReservoirConfig
+from tff_esn.closed_form.statistics import dataset_statistics
+from tff_esn.datasets.federated import FederatedDataset
 from tff_esn.datasets.splits import ClientSplit
-from tff_esn.datasets.tables import STRESS
-from tff_esn.features.inputs import ModelInputs
-from tff_esn.features.windows import Sequences
-from tff_esn.federated.federation import RoundReport
-from tff_esn.federated.rounds import Program
-from tff_esn.federated.study import FederatedStudy
-from tff_esn.presets import settled
+from tff_esn.federated.training.experiment import FederatedExperiment
+from tff_esn.federated.training.federation import RoundReport
 from tff_esn.reservoir.weights import draw_weights
 from tff_esn.store.client_files import write_examples
 
@@ -70,11 +66,10 @@ class Gauge:
             )
 
 
-def windows(number: int) -> Sequences:
-    """A client of random windows, whose label is the sign of the last step."""
-    random = np.random.default_rng(number)
-    values = random.normal(size=(WINDOWS, STEPS, COLUMNS))
-    return Sequences(f"C{number}", ("a", "b"), values, 1 + (values[:, -1, 0] > 0))
+def windows(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """A client's random windows, whose label is the sign of the last step."""
+    values = np.random.default_rng(number).normal(size=(WINDOWS, STEPS, COLUMNS))
+    return values, (values[:, -1, 0] > 0).astype(int)
 
 
 class Gauged:
@@ -98,46 +93,40 @@ class Gauged:
 def fedavg(clients: int, rounds: int) -> Gauge:
     """Rounds as `tff-esn federate` runs them, with metrics, events and checkpoints."""
     gauge = Gauge()
-    subjects = [windows(number) for number in range(clients + 20)]  # the last to validate and test
-    names = tuple(own.subject for own in subjects)
-    by_name = dict(zip(names, subjects))
-    series = {name: own.values[:, -1] for name, own in by_name.items()}
+    arrays = {f"C{number}": windows(number) for number in range(clients + 20)}  # the last to validate and test
+    names = tuple(arrays)
     split = ClientSplit(names[:-20], names[-20:-10], names[-10:])
-    inputs = ModelInputs(by_name, series, series, split, "window", STRESS)
-    config = settled(
-        FederatedConfig(
-            reservoir=ReservoirConfig(units=UNITS), clients_per_round=A_ROUND, rounds=rounds, evaluate_every=10
-        )
+    data = FederatedDataset.from_arrays(arrays, partition=split)
+    esn = te.ESN(units=UNITS)
+    algorithm = te.FedAvg(
+        esn, rounds=rounds, clients_per_round=A_ROUND, evaluate_every=10, class_weight=None, order="time"
     )
     with tempfile.TemporaryDirectory() as scratch:
-        program = FederatedStudy(inputs, Path(scratch) / "clients").program(config, seed=0)
-        Program(
-            Gauged(program.federation, gauge),
-            program.evaluator,
-            rounds,
-            A_ROUND,
-            config.evaluate_every,
-            seed=0,
-        ).run_in(Path(scratch) / "run")
+        program = FederatedExperiment(data, Path(scratch) / "clients").program(algorithm)
+        gauged: Any = Gauged(program.federation, gauge)
+        replace(program, federation=gauged).run_in(Path(scratch) / "run")
     gauge.stop()
     return gauge
 
 
-def cohorts(clients: int, rounds: int) -> Iterator[list[Sequences]]:
-    """A hundred clients a round, each once before anybody comes again."""
+def cohorts(clients: int, rounds: int) -> Iterator[FederatedDataset]:
+    """A hundred clients per round, each once before anybody comes again; every step has its window's label."""
     for number in range(rounds):
-        first = number * A_ROUND % clients
-        yield [windows(client) for client in range(first, first + A_ROUND)]
+        first, arrays = number * A_ROUND % clients, {}
+        for client in range(first, first + A_ROUND):
+            values, labels = windows(client)
+            arrays[f"C{client}"] = values, np.repeat(labels[:, None], STEPS, axis=1)
+        yield FederatedDataset.from_arrays(arrays)
 
 
 def incfed_plain(clients: int, rounds: int) -> Gauge:
     """The server adds each round's messages to what it has, and solves."""
-    gauge, weights = Gauge(), draw_weights(ReservoirConfig(units=UNITS), COLUMNS, seed=0)
+    gauge, weights = Gauge(), draw_weights(te.ESN(units=UNITS), COLUMNS, seed=0)
     total = None
     for cohort in cohorts(clients, rounds):
         gauge.start()
-        statistics = dict(zip((own.subject for own in cohort), client_statistics(cohort, STRESS, weights)))
-        incfed(statistics, REGULARIZATION)
+        statistics = dataset_statistics(cohort, weights)
+        te.IncFed(ridge=REGULARIZATION).solve(statistics)
         for own in statistics.values():
             total = own if total is None else total + own
         assert total is not None
@@ -148,15 +137,15 @@ def incfed_plain(clients: int, rounds: int) -> Gauge:
 
 def incfed_tff(clients: int, rounds: int) -> Gauge:
     """The same as a process of TFF."""
-    gauge, weights = Gauge(), draw_weights(ReservoirConfig(units=UNITS), COLUMNS, seed=0)
+    gauge, weights = Gauge(), draw_weights(te.ESN(units=UNITS), COLUMNS, seed=0)
     process = build_incfed(Shapes(UNITS, COLUMNS, STEPS, 2, weights.leaking_rate), REGULARIZATION)
     state, reservoir, order = process.initialize(), reservoir_struct(weights), np.arange(UNITS)
     with tempfile.TemporaryDirectory() as folder:
         for cohort in cohorts(clients, rounds):
             data = []
-            for number, own in enumerate(cohort):
+            for number, own in enumerate(cohort.sequences.values()):
                 path = Path(folder) / f"{number}.f32"
-                write_examples(path, own.values, STRESS.labels(own.codes))
+                write_examples(path, own.values, own.labels[:, 0])
                 data.append(client_struct(path, order))
             gauge.start()
             state, _ = process.next(state, reservoir, data)
@@ -172,7 +161,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int)
     given = parser.parse_args()
     clients = given.clients or CLIENTS[given.job]
-    print(f"{given.job}: {clients} clients, {A_ROUND} a round, {given.rounds} rounds")
+    print(f"{given.job}: {clients} clients, {A_ROUND} per round, {given.rounds} rounds")
     jobs[given.job](clients, given.rounds).print()
 
 

@@ -26,7 +26,7 @@ from statistics import median
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from tff_esn.config import ReservoirConfig
+from tff_esn.reservoir.esn import ESN
 from tff_esn.reservoir.moments import TargetSequences, second_moments
 from tff_esn.reservoir.weights import ReservoirWeights, draw_weights
 
@@ -58,7 +58,7 @@ def seconds_of(run: Callable[[], object]) -> float:
 
 def rate(turns: int, leaking_rate: float) -> None:
     """Against the machine's own sgemm."""
-    weights = draw_weights(ReservoirConfig(units=UNITS, leaking_rate=leaking_rate), FEATURES, seed=0)
+    weights = draw_weights(ESN(units=UNITS, leaking_rate=leaking_rate), FEATURES, seed=0)
     clients = [client(i, CHUNKS, STEPS) for i in range(CLIENTS)]
     steps = CLIENTS * CHUNKS * STEPS
     flops = steps * (2 * UNITS * (UNITS + FEATURES) + UNITS**2)
@@ -84,7 +84,7 @@ def rate(turns: int, leaking_rate: float) -> None:
 
 def against_peers(interpreter: str, turns: int) -> None:
     """Against other libraries."""
-    weights = draw_weights(ReservoirConfig(units=UNITS, leaking_rate=0.5), FEATURES, seed=0)
+    weights = draw_weights(ESN(units=UNITS, leaking_rate=0.5), FEATURES, seed=0)
     ours = [client(i, CHUNKS, STEPS) for i in range(CLIENTS)]
     some = client(99, PEER_CHUNKS, STEPS)
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def peer_data(weights: ReservoirWeights, some: TargetSequences) -> dict[str, np.
 
 def long_recording() -> None:
     """1000 units, one hour at 700 Hz, one client."""
-    weights = draw_weights(ReservoirConfig(units=1000), FEATURES, seed=0)
+    weights = draw_weights(ESN(units=1000), FEATURES, seed=0)
     one = client(0, 3600, 700)
     seconds = seconds_of(lambda: list(second_moments([one], weights)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -136,7 +136,7 @@ def long_recording() -> None:
 
 def many_clients() -> None:
     """100 units, up to 10,000 clients of 5 chunks of 100 steps, as a stream."""
-    weights = draw_weights(ReservoirConfig(units=100), FEATURES, seed=0)
+    weights = draw_weights(ESN(units=100), FEATURES, seed=0)
     same = client(0, 5, 100)
 
     def stream(count: int) -> Iterator[TargetSequences]:

@@ -12,23 +12,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tff_esn.config import FederatedConfig
-from tff_esn.datasets.synthetic.wesad import ensure_wesad
-from tff_esn.features.source import Source
-from tff_esn.federated.clients import drawn_clients
-from tff_esn.federated.federation import ReadoutFederation
-from tff_esn.federated.local import Client, LocalTraining
-from tff_esn.federated.rounds import Program
-from tff_esn.federated.study import FederatedStudy
-from tff_esn.presets import settled
-from tff_esn.store.cache import Cache
+import tff_esn as te
+from tff_esn.federated.training.client_states import drawn_clients
+from tff_esn.federated.training.experiment import temporary_experiment
+from tff_esn.federated.training.federation import ReadoutFederation
+from tff_esn.federated.training.local import Client, LocalTraining
+from tff_esn.federated.training.rounds import Program
+from tff_esn.runs.presets import algorithm_of
 
 REPETITIONS = 7
 #: Rounds timed together, so that short ones are not lost in the clock.
@@ -36,15 +32,13 @@ ROUNDS = {"plain": 10, "states": 10, "evaluation": 10, "builtin": 3, "graph": 1}
 
 
 def main() -> None:
-    cache = Cache()
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ensure_wesad(cache.folder)
-    config = settled(FederatedConfig())
-    assert config.readout is not None
-    inputs = Source(folder, cache.folder).inputs(config.inputs)
-    with cache.scratch() as scratch:
-        study = FederatedStudy(inputs, scratch)
+    study = te.load_study(sys.argv[1]) if len(sys.argv) > 1 else te.generate_study()
+    data = study.clients("thesis", task="stress", split="thesis")
+    algorithm: Any = algorithm_of("fedavg", "thesis", {}, "benchmark")
+    with temporary_experiment(data) as experiment:
         programs = {
-            engine: study.program(replace(config, engine=engine), seed=0) for engine in ("states", "builtin", "graph")
+            engine: experiment.program(algorithm.replaced({"engine": engine}))
+            for engine in ("states", "builtin", "graph")
         }
         jobs = {engine: rounds_of(program) for engine, program in programs.items()}
         jobs["plain"] = plain(programs["states"])
@@ -59,15 +53,14 @@ def main() -> None:
                     job()
                 seconds[name].append((time.perf_counter() - start) / ROUNDS[name])
         start = time.perf_counter()
-        program = study.program(config, seed=0)
-        program.run()
+        experiment.program(algorithm).run()
         whole = time.perf_counter() - start
     reference = median(seconds["states"])
-    print(f"{len(inputs.windows)} subjects of {folder.name}, median of {REPETITIONS}")
-    print(f"{'':12} {'seconds a round':>16} {'against states':>15}")
+    print(f"{len(data)} subjects of {study.root.name}, median of {REPETITIONS}")
+    print(f"{'':12} {'s per round':>16} {'against states':>15}")
     for name, own in seconds.items():
         print(f"{name:12} {median(own):16.4f} {median(own) / reference:14.2f}x")
-    print(f"{config.rounds} rounds with evaluations: {whole:.1f} s")
+    print(f"{algorithm.rounds} rounds with evaluations: {whole:.1f} s")
 
 
 def rounds_of(program: Program) -> Callable[[], None]:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from tff_esn.cli.main import main
-from tff_esn.console import console, output
+from tff_esn.console import console, log, output
 
 
 def run_here(
@@ -36,6 +36,10 @@ def run_here(
         changed.setattr(output, "width", int(environment.get("COLUMNS", 80)))
         if folder is not None:
             changed.chdir(folder)
-        with redirect_stdout(printed), redirect_stderr(complaint), pytest.raises(SystemExit) as end:
-            main()
+        level = log.level
+        try:
+            with redirect_stdout(printed), redirect_stderr(complaint), pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            log.setLevel(level)  # which -q and -v change
     return subprocess.CompletedProcess(sys.argv, int(end.value.code or 0), printed.getvalue(), complaint.getvalue())

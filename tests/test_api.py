@@ -102,6 +102,7 @@ def test_the_import_is_quick() -> None:
     assert seconds("import tff_esn") < 0.5
     assert seconds("import tff_esn as te; te.IncFed(te.ESN()); te.FedAvg()") < 1
     assert seconds("from tff_esn.algorithm import ALGORITHMS; ALGORITHMS.names()") < 1
+    assert seconds("from tff_esn.features.recipe import FEATURE_RECIPES; FEATURE_RECIPES.names()") < 1
 
 
 def test_tensorflow_is_imported_by_what_needs_it_only() -> None:

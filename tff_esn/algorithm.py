@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pydantic import BeforeValidator, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from tff_esn.datasets.federated import FederatedDataset
@@ -51,5 +50,3 @@ class Algorithm(Parameters):
 ALGORITHMS: Registry[type[Algorithm]] = Registry(
     "algorithms", ["tff_esn.central", "tff_esn.federated", "tff_esn.closed_form"]
 )
-#: An algorithm as a parameter: itself, its name, or a table with its name and parameters.
-AlgorithmChoice = Annotated[InstanceOf[Algorithm], BeforeValidator(lambda given: ALGORITHMS.create(given, "algorithm"))]

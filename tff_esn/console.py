@@ -64,7 +64,7 @@ class Tally:
             for what, times in self.take().items():
                 log.warning("%s: %d", what, times)
         finally:
-            self.told_later = False
+            self.reported_later = False
 
 
 tally = Tally()

@@ -152,6 +152,9 @@ def _one_line(kind: Any, error: ValidationError, source: str) -> str:
     about_it = [own for own in errors if own["loc"][:1] == errors[0]["loc"][:1]]
     first = max(about_it, key=lambda own: len(_keys(own["loc"])))
     keys, names = _keys(first["loc"]), list(help_of(kind))
+    if not keys:  # a key that is no name
+        key = ".".join(map(str, first["loc"]))
+        return f"{source}: no setting {key!r}; {expected(key, names)}"
     if keys[0].isdigit() and int(keys[0]) < len(names):  # a positional argument
         keys[0] = names[int(keys[0])]
     if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):

@@ -116,7 +116,7 @@ def test_a_run_keeps_everything_in_its_folder_and_prints_what_to_compare_with(un
     algorithm = kept["config"]["algorithm"]
     assert (algorithm["name"], algorithm["order"], algorithm["fisher"]) == ("fedcurv", "shuffled", "true")
     assert kept["config"]["data"]["features"]["name"] == "corrected"
-    for name in ("metrics.csv", "model.keras", "model.json", "scores.csv"):
+    for name in ("metrics.csv", "model.keras", "scores.csv"):
         assert (folder / name).is_file(), name
     assert list((folder / "tensorboard").iterdir())
 
@@ -267,7 +267,7 @@ def test_a_run_that_was_interrupted_and_killed_ends_as_one_that_was_not(
     assert len(expected) > 3
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
-    for name in ("metrics.csv", "scores.csv", "model.json"):
+    for name in ("metrics.csv", "scores.csv"):
         assert (folder / name).read_bytes() == (unbroken[0] / name).read_bytes(), name
     # What the killed ones left for their clients to read is gone too.
     assert [path.name for path in (work / "cache" / "scratch").iterdir()] == [".lock"]

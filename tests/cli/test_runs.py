@@ -44,7 +44,7 @@ def test_list_shows_every_run_in_whatever_state(store: RunStore) -> None:
     lines = result.output.splitlines()
     (fedavg,) = (line for line in lines if "fedavg-" in line)
     assert fedavg.split()[1] == "complete"
-    assert "train, seed 7: test.accuracy 0.8693, test.auroc 0.9, rounds 8" in result.output
+    assert "fedavg, seed 7: test.accuracy 0.8693, test.auroc 0.9, rounds 8" in result.output
     assert "ValueError: no good [red]" in result.output
     (damaged,) = (line for line in lines if "damaged" in line)
     assert damaged.split() == ["damaged", "unreadable"]

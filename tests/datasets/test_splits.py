@@ -37,7 +37,7 @@ def test_leave_one_subject_out() -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("thesys", "no split 'thesys'; expected thesis, "),
+        ("thesys", r"no split 'thesys'; did you mean 'thesis'\? Expected one of .*, leave-out-SUBJECT or all"),
         ("thesis", "split 'thesis' needs S4, "),
         ("leave-out-S9", "split 'leave-out-S9' needs S9; the study has S2, S3"),
     ],
@@ -45,6 +45,13 @@ def test_leave_one_subject_out() -> None:
 def test_an_impossible_split_is_refused(name: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         named_split(name, ["S2", "S3"])
+
+
+def test_a_share_of_the_training_subjects_is_the_documents_or_the_first_ones() -> None:
+    assert growing_split("wesad-9-3-3", SUBJECTS, 25) == SPLITS["wesad-9-3-3/25"]
+    own = ClientSplit(("S2", "S3", "S4"), ("S5",), ("S6",))
+    assert growing_split(own, SUBJECTS, 34) == ClientSplit(("S2", "S3"), ("S5",), ("S6",))
+    assert growing_split(own, SUBJECTS, 100) == own
 
 
 def test_nobody_has_two_roles() -> None:

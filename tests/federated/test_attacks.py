@@ -24,6 +24,8 @@ from tff_esn.federated.attacks.sign_flip import SignFlip
 from tff_esn.federated.defences.defence import DEFENCES, Defence
 from tff_esn.federated.defences.median import Median
 from tff_esn.federated.fedavg import FedAvg
+from tff_esn.federated.input_noise import InputNoise
+from tff_esn.federated.training.client_states import training_data
 from tff_esn.federated.training.experiment import FederatedExperiment
 from tff_esn.parameters import STRICT, from_mapping
 from tff_esn.runs.presets import algorithm_of
@@ -157,6 +159,17 @@ def test_attacks_change_the_update_of_fakes_alone(tmp_path: Path) -> None:
         assert ATTACKS[name]().on_update() == HONEST
     whole = under("noise")
     np.testing.assert_array_equal(under("noise", strength=1.0), whole)
+
+
+def test_an_attackers_noise_is_not_that_of_its_inputs_once_more() -> None:
+    data, clean = small_data(), small_data()["S2"].values
+    noise, attack = InputNoise(1.0, ("S2",)), InputNoiseAttack(clients=("S2",))
+    own, attacked, both = (
+        training_data(data, small(**given), 0)["S2"].values - clean
+        for given in ({"noise": noise}, {"attack": attack}, {"noise": noise, "attack": attack})
+    )
+    assert abs(np.corrcoef(own.ravel(), attacked.ravel())[0, 1]) < 0.3
+    np.testing.assert_allclose(both, own + attacked, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["sign-flip", "scaled", "random", "stealthy"])

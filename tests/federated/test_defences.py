@@ -12,7 +12,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from scipy.optimize import minimize
 
 from tff_esn.federated.defences.cosine_filter import CosineFilter
@@ -31,6 +30,7 @@ from tff_esn.federated.defences.median import Median
 from tff_esn.federated.defences.multi_krum import MultiKrum
 from tff_esn.federated.defences.norm_filter import NormFilter
 from tff_esn.federated.defences.trimmed_mean import TrimmedMean
+from tff_esn.parameters import ParameterError
 from tff_esn.runtime.context import load_tff
 
 COUNTS = (1, 2, 3, 5, 8)
@@ -298,7 +298,7 @@ def test_a_defence_is_its_parameters() -> None:
         (NormFilter, {"times": 0.0}),
         (CosineFilter, {"least": 1.1}),
     ):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ParameterError):
             kind(**wrong)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,16 @@ def test_what_models_without_a_reservoir_see_may_be_given() -> None:
     static = RANDOM.normal(size=(3, 2))
     own = LabelledSequences(RANDOM.normal(size=(3, 4, 2)), np.array([1, -1, 0]), static)
     np.testing.assert_array_equal(own.sample_features, static[[0, 2]])
+
+
+def test_a_client_without_recordings_has_no_samples() -> None:
+    data = FederatedDataset.from_arrays(
+        {"S2": client([6, 3], True), "S3": client([4, 5], True)}, classes=["u", "v", "w"]
+    )
+    sequences = {"S2": data["S2"], "S9": LabelledSequences((), ()), "S3": data["S3"]}
+    found = sample_states(replace(data, sequences=sequences), WEIGHTS)
+    assert found["S9"].values.shape == (0, WEIGHTS.units)
+    np.testing.assert_allclose(found["S3"].values, by_hand(data["S3"]).values, atol=1e-5)
 
 
 def test_samples_of_several_clients_stand_one_after_another() -> None:

@@ -45,21 +45,19 @@ def train(request: Request) -> None:
     from tff_esn.cli.training import finish_note, print_tables
     from tff_esn.evaluation.assessment import PRINTED_MODEL, assess_esn
     from tff_esn.parameters import from_mapping
-    from tff_esn.runs.kinds.central import AssessmentConfig, AssessmentRun, assessment_table
-    from tff_esn.store.json_values import jsonable
+    from tff_esn.runs.kinds.central import AssessmentConfig, AssessmentRun, assessment_table, central_model
+    from tff_esn.runs.plan import run_parts
     from tff_esn.tables import to_csv
 
     seeds = request.seeds or 10
     given = {key: value for key, value in request.given.items() if key != "preset"}
     settings = {"kind": "central", "title": "", "presets": {request.preset: given}, "seeds": seeds}
     config = from_mapping(AssessmentConfig, {**settings, "threshold": request.options["threshold"]}, request.source)
+    data, model = central_model(request.preset, given, request.source)
     assessment = AssessmentRun("central", config, request.study, range(request.seed, request.seed + seeds))
-    ((preset, (data, model)),) = assessment.models.items()
-    recorded = {**jsonable(config), "study": str(request.study.root), "content": request.study.key(data)}
+    recorded = request.recorded(model, data, seeds=seeds, threshold=config.threshold, ridge=config.ridge)
     with request.store.resume_or_create("central", recorded, request.seed) as run:
-        from tff_esn.runs.plan import run_parts
-
-        outcomes = assessment.outcomes(run_parts(assessment, request.jobs))[preset]
+        outcomes = assessment.outcomes(run_parts(assessment, request.jobs))[request.preset]
         for outcome in outcomes:
             for part, scores in outcome.parts.items():
                 run.log(step=outcome.seed or 0, model=outcome.model, part=part, **_numbers(scores))
@@ -71,7 +69,8 @@ def train(request: Request) -> None:
             if outcome.model == PRINTED_MODEL
         )
         run.save_model(trained)
-        table = assessment_table(_title(request, data, seeds), {preset: outcomes}, dataset.task.name == "stress")
+        title, printed = _title(request, data, seeds), dataset.task.name == "stress"
+        table = assessment_table(title, {request.preset: outcomes}, printed)
         run.write_text("scores.csv", to_csv(table))
         run.write_json("outcomes.json", outcomes)
         run.finish(_headline(outcomes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -66,7 +66,7 @@ def train(request: Request) -> None:
         files = FederatedExperiment(data, request.options["clients_only"]).files(first.algorithm)
         console.print(f"Files: {files.folder}", soft_wrap=True)
         return
-    store, recorded = request.store, _recorded(request, first, seeds)
+    store, recorded = request.store, request.recorded(first.algorithm, first.data, seeds=len(seeds))
     resumed = None if request.options["resume"] is None else store.find(request.options["resume"])
     if resumed is not None:
         resumed.check_same(recorded, request.seed)
@@ -100,17 +100,6 @@ def train(request: Request) -> None:
             run.finish(means)
     print_tables(request.study.root, table)
     finish_note(run.folder, *request.notes)
-
-
-def _recorded(request: Request, cell: Cell, seeds: Sequence[int]) -> dict[str, Any]:
-    return {
-        "algorithm": cell.algorithm,
-        "data": cell.data,
-        "preset": cell.preset,
-        "study": str(request.study.root),
-        "content": request.study.key(cell.data),
-        "seeds": len(seeds),
-    }
 
 
 def _title(cell: Cell, seeds: Sequence[int]) -> str:

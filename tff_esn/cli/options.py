@@ -55,7 +55,7 @@ def _short_help(context: click.Context, option: click.Parameter, value: bool) ->
         command = context.command
         command.params = [one for one in command.params if getattr(one, "rich_help_panel", None) in (None, MAIN)]
         print(context.get_help())
-        print(f"'{context.command_path} --help' shows all options.")
+        print("--help shows all options.")
         context.exit()
 
 

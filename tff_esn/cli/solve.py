@@ -60,7 +60,6 @@ def train(request: Request) -> None:
     from tff_esn.runs.kinds.closed_form import ClosedFormRun, closed_form_table, threshold_table
     from tff_esn.runs.plan import run_parts
     from tff_esn.runs.presets import algorithm_of
-    from tff_esn.store.json_values import jsonable
     from tff_esn.tables import to_csv
 
     if request.options["engine"] == "tff" or request.options["clients_only"] is not None:
@@ -70,16 +69,16 @@ def train(request: Request) -> None:
         raise ConfigError("workers with --engine numpy; expected --engine tff")
     parameters = dict(request.algorithm_settings)
     candidates = {"tau": parameters.pop("tau")} if isinstance(parameters.get("tau"), list) else {}
-    precision = parameters.pop("precision", "float32")
-    for chosen in [{"tau": tau} for tau in candidates.get("tau", ())] or [{}]:
-        algorithm_of(request.kind.name, request.preset, {**parameters, **chosen}, request.source)
+    choices = [{"tau": tau} for tau in candidates.get("tau", ())] or [{}]
+    first, *_ = [
+        algorithm_of(request.kind.name, request.preset, {**parameters, **choice}, request.source) for choice in choices
+    ]
     method = {"name": request.kind.label, "algorithm": request.kind.name, "candidates": candidates, **parameters}
     settings = {
         "kind": "closed-form",
         "title": f"{request.kind.label}, preset {request.preset}",
         "methods": [method],
         "data": request.given["data"],
-        "precision": precision,
         "presets": [request.preset],
         "repetitions": request.seeds or 3,
         "percent": _percent(request.options["percent"]),
@@ -87,7 +86,9 @@ def train(request: Request) -> None:
     }
     config = from_mapping(ClosedFormConfig, settings, request.source)
     run_kind = ClosedFormRun("solve", config, request.study, range(request.seed, request.seed + config.repetitions))
-    recorded = {**jsonable(config), "study": str(request.study.root), "content": request.study.key(config.settings)}
+    recorded = request.recorded(
+        first, config.settings, candidates=candidates, percent=config.percent, seeds=config.repetitions
+    )
     with request.store.resume_or_create("solve", recorded, request.seed) as run:
         found = run_kind.results(run_parts(run_kind, request.jobs))
         (result,) = found.values()
@@ -145,7 +146,7 @@ def _solve_with_tff(request: Request) -> None:
     if request.options["clients_only"] is not None:
         console.print(f"Files: {write_sequences(request.options['clients_only'], data)}", soft_wrap=True)
         return
-    recorded = {"algorithm": algorithm, "data": request.data, "study": str(request.study.root), "engine": "tff"}
+    recorded = request.recorded(algorithm, request.data, engine="tff")
     with Cache(request.study.cache).scratch() as scratch, on_fleet(fleet):
         files = write_sequences(scratch, data)
         seen = files if fleet is None or fleet.data is None else fleet.data / files.name

@@ -98,6 +98,11 @@ class Request:
             return []
         return [f"--split {LEAVE_OUT_LAST}, as the study does not have the subjects of the documents' splits"]
 
+    def recorded(self, algorithm: Algorithm, data: DataSettings, **more: Any) -> dict[str, Any]:
+        """The settings of a run, to keep and to know it by."""
+        study = {"study": str(self.study.root), "content": self.study.key(data)}
+        return {"algorithm": algorithm, "data": data, "preset": self.preset, **study, **more}
+
     @property
     def store(self) -> RunStore:
         """Where run folders are."""

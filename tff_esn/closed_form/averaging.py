@@ -6,7 +6,7 @@ W = sum_c (N_c / N) W_c         with the printed weights 1 / N_c, which do not s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable, Literal
+from typing import Any, Callable, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,12 @@ from pydantic.dataclasses import dataclass
 
 from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import ClosedForm
+from tff_esn.closed_form.computations import Shapes, build_averaging
 from tff_esn.closed_form.messages import Message, readout_message
 from tff_esn.closed_form.server import FederatedReadout, Statistics, check_one_reservoir
 from tff_esn.errors import ConfigError
 from tff_esn.parameters import STRICT
 from tff_esn.readout.readout import Readout
-
-if TYPE_CHECKING:
-    from tff_esn.closed_form.computations import Shapes
 
 
 @ALGORITHMS.register
@@ -61,6 +59,4 @@ class AveragedRidge(ClosedForm):
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
         """Clients solve, the server averages."""
-        from tff_esn.closed_form.computations import build_averaging
-
         return build_averaging(shapes, self.ridge, self.averaging)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_esn.closed_form import computations
 from tff_esn.closed_form.algorithm import ClosedForm
 from tff_esn.closed_form.fedip import FedIP
 from tff_esn.closed_form.selection import random_order
@@ -41,8 +42,6 @@ def fit_with_tff(algorithm: ClosedForm, data: FederatedDataset, folder: Path) ->
         data: The clients, in chunks.
         folder: Folder of the files of `write_sequences`, as seen where the clients' work is done.
     """
-    from tff_esn.closed_form import computations
-
     train, weights = data.partition.train, algorithm.drawn(data)
     steps = data.sequences[train[0]].steps
     if steps is None:

@@ -10,18 +10,16 @@ is the readout that all the data in one place would give (eq. 3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from pydantic.dataclasses import dataclass
 
 from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import ClosedForm
+from tff_esn.closed_form.computations import Shapes, build_incfed
 from tff_esn.closed_form.messages import full_message
 from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.parameters import STRICT
-
-if TYPE_CHECKING:
-    from tff_esn.closed_form.computations import Shapes
 
 
 @ALGORITHMS.register
@@ -38,7 +36,5 @@ class IncFed(ClosedForm):
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
         """One round of the incremental process."""
-        from tff_esn.closed_form.computations import build_incfed
-
         process = build_incfed(shapes, self.ridge_of_all(clients))
         return lambda reservoir, data: process.next(process.initialize(), reservoir, data)[1]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import numpy as np
 from pydantic.dataclasses import dataclass
 
 from tff_esn.algorithm import ALGORITHMS
+from tff_esn.closed_form.computations import Shapes, build_low_rank, build_mean_selected
 from tff_esn.closed_form.messages import low_rank_message
 from tff_esn.closed_form.pfedrr import PFedRR
 from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.parameters import STRICT
-
-if TYPE_CHECKING:
-    from tff_esn.closed_form.computations import Shapes
 
 
 @ALGORITHMS.register
@@ -36,7 +34,6 @@ class LowRank(PFedRR):
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
         """The clients' mean number of units first, then eigenvectors of that rank."""
-        from tff_esn.closed_form.computations import build_low_rank, build_mean_selected
 
         def solve(reservoir: Any, data: Sequence[Any]) -> Any:
             selected = build_mean_selected(shapes, self.tau, self.last_unit)(reservoir, data)

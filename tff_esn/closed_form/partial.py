@@ -11,20 +11,18 @@ symmetric and is solved as a general system.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
 from pydantic.dataclasses import dataclass
 
 from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import ClosedForm
+from tff_esn.closed_form.computations import Shapes, build_partial
 from tff_esn.closed_form.messages import Message, columns_message
 from tff_esn.closed_form.selection import importance, mixed_units, partial_count, random_order
 from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.closed_form.statistics import RidgeStatistics
 from tff_esn.parameters import STRICT, PositiveInt, Share
-
-if TYPE_CHECKING:
-    from tff_esn.closed_form.computations import Shapes
 
 
 @ALGORITHMS.register
@@ -56,8 +54,6 @@ class PartialIncFed(ClosedForm):
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
         """Clients mask columns, the server solves a general system."""
-        from tff_esn.closed_form.computations import build_partial
-
         return build_partial(shapes, self.ridge_of_all(clients), self.alpha, self._count(clients, shapes.units))
 
     def _count(self, clients: int, units: int) -> int:

@@ -9,21 +9,19 @@ W = (sum_c A_c) (sum_c B*_c + lambda I)^-1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Callable, Literal
+from typing import Annotated, Any, Callable, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from tff_esn.algorithm import ALGORITHMS
 from tff_esn.closed_form.algorithm import ClosedForm
+from tff_esn.closed_form.computations import Shapes, build_pfedrr
 from tff_esn.closed_form.messages import Message, block_message
 from tff_esn.closed_form.selection import Units, mixed_units, random_order, squared_importance
 from tff_esn.closed_form.server import FederatedReadout, Statistics, federate
 from tff_esn.closed_form.statistics import RidgeStatistics
 from tff_esn.parameters import STRICT
-
-if TYPE_CHECKING:
-    from tff_esn.closed_form.computations import Shapes
 
 Threshold = Annotated[float, Field(gt=0, lt=1)]
 
@@ -65,6 +63,4 @@ class PFedRR(ClosedForm):
 
     def build(self, shapes: Shapes, clients: int) -> Callable[[Any, Sequence[Any]], Any]:
         """Clients send blocks, the server rebuilds and solves."""
-        from tff_esn.closed_form.computations import build_pfedrr
-
         return build_pfedrr(shapes, self.ridge_of_all(clients), self.tau, self.important_share, self.last_unit)

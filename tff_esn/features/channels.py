@@ -9,7 +9,6 @@ from typing import Any, Literal, Optional
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
-from scipy.signal import resample_poly
 
 from tff_esn.datasets.federated import FederatedDataset, LabelledSequences
 from tff_esn.datasets.recording import BASELINE, STRESS_CODE, Recording, Signal
@@ -19,7 +18,10 @@ from tff_esn.datasets.tables import AFFECT, FeatureTable, Task
 from tff_esn.errors import ConfigError
 from tff_esn.features.recipe import FEATURE_RECIPES, FeatureRecipe, RecordingInputs, table_arrays
 from tff_esn.features.windows import chunks
+from tff_esn.lazy import LazyModule
 from tff_esn.parameters import STRICT, Names, PositiveFloat, PositiveInt
+
+filters = LazyModule("scipy.signal")
 
 Device = Literal["chest", "wrist", "phones", "watches"]
 #: Sensors of each device in the order of the authors' public code.
@@ -136,7 +138,7 @@ def resample(signal: Signal, rate: float, steps: int) -> NDArray:
     values, own = signal.values, signal.rate
     if rate < own:
         ratio = Fraction(rate / own).limit_denominator(10_000)
-        values = resample_poly(values, ratio.numerator, ratio.denominator, padtype="line")
+        values = filters.resample_poly(values, ratio.numerator, ratio.denominator, padtype="line")
         own = rate
     if rate == own and len(values) >= steps:
         return values[:steps]

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from scipy.ndimage import median_filter
 
 from tff_esn.datasets.recording import BASELINE, CODES, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.study import find_defects
 from tff_esn.datasets.tables import FeatureTable
 from tff_esn.errors import DataError
+from tff_esn.lazy import LazyModule
 from tff_esn.parameters import STRICT, PositiveFloat
+
+ndimage, neurokit2 = LazyModule("scipy.ndimage"), LazyModule("neurokit2")
 
 Feature = Literal["pEDA", "tEDA", "HR", "HRV"]
 FEATURES: tuple[Any, ...] = get_args(Feature)
@@ -138,8 +140,6 @@ def decompose_eda(eda: Signal, config: ExtractionConfig) -> tuple[Series, Series
     With a rate of 1000 Hz for a 4 Hz signal, the high-pass at 0.05 Hz becomes one at 0.0002 Hz:
     "phasic" is then everything that changes within about an hour.
     """
-    import neurokit2
-
     if config.eda_rate == "neurokit_default":
         parts = neurokit2.eda_phasic(neurokit2.eda_clean(eda.values))
     else:
@@ -152,8 +152,6 @@ def decompose_eda(eda: Signal, config: ExtractionConfig) -> tuple[Series, Series
 
 def find_beats(bvp: Signal) -> NDArray[np.int64]:
     """Sample indices of the pulse's peaks, by NeuroKit's `ppg_clean` and `ppg_findpeaks`."""
-    import neurokit2
-
     cleaned = neurokit2.ppg_clean(bvp.values, sampling_rate=bvp.rate)
     return np.asarray(neurokit2.ppg_findpeaks(cleaned, sampling_rate=bvp.rate)["PPG_Peaks"], np.int64)
 
@@ -162,8 +160,6 @@ def heart_rate(beats: NDArray[np.int64], rate: float, usable: NDArray[np.bool_],
     """Beats per minute, one value per beat."""
     times = beats / rate
     if config.beats == "all":
-        import neurokit2
-
         return Series(times, np.asarray(neurokit2.ppg_rate(beats, sampling_rate=rate), np.float64))
     return Series(times[1:][usable], 60.0 / np.diff(times)[usable])
 
@@ -227,7 +223,7 @@ def usable_intervals(
     if config.beats == "all":
         return np.ones(len(intervals), bool)
     # A missed or a spurious beat shows as an interval unlike those just before it.
-    usual = median_filter(intervals, size=USUAL_BEATS, origin=USUAL_BEATS // 2, mode="nearest")
+    usual = ndimage.median_filter(intervals, size=USUAL_BEATS, origin=USUAL_BEATS // 2, mode="nearest")
     regular = np.abs(intervals / usual - 1) <= USUAL_DEVIATION
     missing_before = np.concatenate(([0], np.cumsum(missing)))[beats]
     shortest, longest = PLAUSIBLE_INTERVAL
@@ -246,8 +242,6 @@ def _bridge_gaps(signal: Signal) -> tuple[Signal, NDArray[np.bool_]]:
 
 def _stretch(series: Mapping[str, Series], codes: Signal, config: ExtractionConfig) -> tuple[NDArray, NDArray]:
     """Every feature resampled to the length of HRV, the shortest, whatever time it covers."""
-    import neurokit2
-
     steps = len(series["HRV"].values)
     columns = [
         neurokit2.signal_resample(series[name].values, desired_length=steps, method="interpolation")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from tff_esn.datasets.synthetic.hhar import ensure_hhar
+from tff_esn.datasets.synthetic.wesad import ensure_wesad
 from tff_esn.datasets.tables import ACTIVITY
 from tff_esn.errors import ConfigError
 from tff_esn.features.study import Study
@@ -33,9 +35,6 @@ def generate_study(
         cache: Folder to write below; None for `$TFF_ESN_CACHE` or the user's cache folder.
         jobs: Processes that generate WESAD's subjects; None for one per processor.
     """
-    from tff_esn.datasets.synthetic.hhar import ensure_hhar
-    from tff_esn.datasets.synthetic.wesad import ensure_wesad
-
     folder = Cache(None if cache is None else Path(cache)).folder
     if layout == "wesad":
         count, length = 15 if subjects is None else subjects, 45.0 if minutes is None else minutes

@@ -28,11 +28,6 @@ class Predictions:
     scores: NDArray
     confusion: NDArray
 
-    @property
-    def two_classes(self) -> bool:
-        """Whether there are two classes."""
-        return len(self.confusion) == 2
-
     @cached_property
     def areas(self) -> tuple[float, float]:
         """AUROC and average precision; with more than two classes their means over those that the labels hold."""

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from tff_esn.console import progress
@@ -26,9 +25,15 @@ from tff_esn.datasets.hhar import COLUMNS, MODELS, SENSORS, USERS, WITHOUT_GYROS
 from tff_esn.datasets.synthetic import is_generated, mark_generated
 from tff_esn.datasets.tables import ACTIVITY
 from tff_esn.errors import ConfigError
+from tff_esn.lazy import LazyModule
 from tff_esn.seeds import generator_for
 from tff_esn.store.files import atomic_write
 from tff_esn.store.json_values import fingerprint
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = LazyModule("pandas")
 
 RATES = {"nexus4": 200.0, "s3": 150.0, "s3mini": 100.0, "samsungold": 50.0, "gear": 100.0, "lgwatch": 200.0}
 

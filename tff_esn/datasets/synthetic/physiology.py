@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-import neurokit2 as nk
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.stats import norm
 
 from tff_esn.datasets.recording import BASELINE, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.wesad import CHEST_RATES, LABEL_RATE, WRIST_RATES
 from tff_esn.errors import ConfigError
+from tff_esn.lazy import LazyModule
 from tff_esn.seeds import generator_for, seed_for
 
-#: Raised whenever the same options give other signals, to invalidate caches.
+nk, filters, stats = LazyModule("neurokit2"), LazyModule("scipy.signal"), LazyModule("scipy.stats")
+
+#: Raised whenever the same options give other signals, so that caches are made anew.
 VERSION = 1
 MINUTES_AT_LEAST = 1.0
 DECIMALS = {"ACC": 0, "BVP": 2, "EDA": 6, "TEMP": 2}
@@ -196,7 +196,7 @@ def _wander(random: Generator, steps: int, seconds: float, rate: float = _BODY_R
     pole = math.exp(-2 / (seconds * rate))
     before = math.ceil(4 * seconds * rate)
     drive = random.normal(size=before + steps) * math.sqrt((1 - pole**2) ** 3 / (1 + pole**2))
-    return lfilter([1.0], [1.0, -2 * pole, pole**2], drive)[before:]
+    return filters.lfilter([1.0], [1.0, -2 * pole, pole**2], drive)[before:]
 
 
 def _follow(target: Array, rise: float, fall: float, start: float) -> Array:
@@ -266,7 +266,7 @@ def _body(streams: Streams, traits: _Traits, protocol: Sequence[_Stretch]) -> _B
     breath = _waves(nk.rsp_simulate, breaths, respiratory_rate=60, noise=0, random_state=shapes)
 
     share = _over_time(protocol, [_MOVING[stretch.code] for stretch in protocol], _BODY_RATE)
-    motion = np.maximum(0, _wander(random, steps, 4) - norm.ppf(1 - share))
+    motion = np.maximum(0, _wander(random, steps, 4) - stats.norm.ppf(1 - share))
 
     # The heart beats faster while breathing in (respiratory sinus arrhythmia) and when moving.
     heart_rate = traits.heart_rate + traits.heart_response * heart_drive + 8 * breath

@@ -212,6 +212,7 @@ def test_clients_are_accepted_and_rejected_inside_the_process(name: str, treatme
     if name == "fedcurv":
         counted = np.ones(len(TRAIN), bool) if treatment == "replaced" else accepted
         own = state.own.u[[defended.row[name] for name in TRAIN]]
+        assert own.any(axis=(1, 2)).tolist() == counted.tolist()
         np.testing.assert_allclose(state.server.objective.curvature.u, own[counted].sum(axis=0), rtol=1e-5)
 
 

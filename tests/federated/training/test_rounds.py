@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import os
 import signal
@@ -211,6 +212,17 @@ def test_every_round_is_released_and_every_second_and_the_last_are_scored(experi
             assert {key.split("/")[0] for key in values} >= set(record.drawn)
     losses = [released[number]["round/loss"] for number in range(1, 6)]
     assert losses[-1] < losses[0]
+
+
+def test_rounds_run_where_an_event_loop_is_running_as_in_a_notebook(
+    experiment: FederatedExperiment, tmp_path: Path
+) -> None:
+    async def cell() -> Readout:
+        return experiment.program(small(rounds=1)).run_in(tmp_path)
+
+    found, expected = asyncio.run(cell()), experiment.program(small(rounds=1)).run()[0]
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    assert (tmp_path / "metrics.csv").is_file()
 
 
 def test_a_client_that_is_left_out_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
