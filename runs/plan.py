@@ -110,7 +110,7 @@ def _result(plan: Plan, results: Mapping[str, Arrays]) -> RunResult:
     tables, figures = plan.work.outcome(results)
     if plan.quick:
         tables = [
-            replace(table, notes=[*table.notes, "A quick look: few rounds or trials, one seed."]) for table in tables
+            replace(table, notes=[*table.notes, "Quick run: few rounds or trials, one seed."]) for table in tables
         ]
     generated = is_generated(plan.study.root)
     options = ([] if generated else ["--data", "DIR"]) + ["--seeds", str(plan.seeds)] + ["--quick"] * plan.quick

@@ -71,7 +71,7 @@ class SweepResults:
             for figure in self.config.figures
             for chosen in product(*(self.config.grid[key] for key in figure.each))
         ]
-        # A quick look's grid may lack what a figure shows.
+        # The grid of a quick run may lack what a figure shows.
         return [*(self.table(table) for table in self.config.tables), *pivots], [one for one in figures if one.series]
 
     def table(self, table: SweepTable) -> Table:
@@ -172,7 +172,7 @@ class SweepResults:
         return ResultFigure(name, title, "round", "", series, 1, y_range=None)
 
     def _printed(self, algorithm: GradientAlgorithm) -> dict[str, float]:
-        """By column, what Tables 6.4 and 6.5 print; beside a quick look, what they print after all rounds."""
+        """By column, what Tables 6.4 and 6.5 print; also for a quick run the numbers after all rounds."""
         rounds = reported()["thesis"]["federated"]["rounds"] if self.quick else algorithm.rounds
         return printed_scores(replace(algorithm, rounds=rounds))
 

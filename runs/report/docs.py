@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tff_esn.runs.report.summary import (
     DOCUMENTS,
     PRESETS,
-    came_out,
+    comparison,
     errata_of,
     headlines,
     in_order,
@@ -70,7 +70,7 @@ def _run(result: RunResult) -> Iterator[str]:
         )
     if about.claimed:
         yield f"**Claimed.** {about.claimed}\n"
-    yield f"**Reproduced.** {came_out([result])}\n"
+    yield f"**Reproduced.** {comparison([result])}\n"
     if about.why:
         yield f"**Why.** {about.why}\n"
     if about.notes or about.errata:

@@ -17,7 +17,7 @@ from tff_esn.runs.report.charts import chart, styles, write_figure
 from tff_esn.runs.report.summary import (
     DOCUMENTS,
     PRESETS,
-    came_out,
+    comparison,
     errata_of,
     headlines,
     in_order,
@@ -139,7 +139,7 @@ def _errata(results: Sequence[RunResult]) -> list[dict[str, Any]]:
             "title": title,
             "errata": [
                 {
-                    "told": one,
+                    "erratum": one,
                     "command": f"tff-esn errata {one.name}{' --data path/to/WESAD' if one.recordings else ''}",
                     "runs": [result for result in results if one.name in result.about.errata],
                 }
@@ -166,7 +166,7 @@ def _summary(result: RunResult) -> dict[str, Any]:
         "name": result.name,
         "covers": covers,
         "claimed": re.sub(r"(?<=\.) .*", "", result.about.claimed),  # its first sentence
-        "lines": lines or [{"claim": came_out([result]), "printed": "", "ours": nothing}],
+        "lines": lines or [{"claim": comparison([result]), "printed": "", "ours": nothing}],
     }
 
 
@@ -178,14 +178,14 @@ def _run(result: RunResult) -> dict[str, Any]:
         "contents": ", ".join(result.about.covers) or result.title,
         "covers": ", ".join(result.about.covers),
         "claimed": result.about.claimed,
-        "came_out": came_out([result]),
+        "comparison": comparison([result]),
         "why": result.about.why,
         "notes": result.about.notes,
         "errata": errata_of(result),
         "tables": [_table(result, table) for table in result.tables],
         "figures": [_figure(figure) for figure in result.figures],
         "command": made.command,
-        "study": made.study + (", a quick look" if made.quick else ""),
+        "study": made.study + (", quick run" if made.quick else ""),
         "seeds": f"{made.seeds} seed{'s' if made.seeds != 1 else ''}",
         "time": seconds_text(made.seconds),
         "cells": made.cells,
@@ -251,7 +251,7 @@ def _alternative(figure: ResultFigure) -> str:
 
 def _lead(results: Sequence[RunResult]) -> str:
     tables, figures = (sum(len(getattr(result, name)) for result in results) for name in ("tables", "figures"))
-    return f"Tables reproduced: {tables}; figures: {figures}. {came_out(results)}"
+    return f"Tables reproduced: {tables}; figures: {figures}. {comparison(results)}"
 
 
 def _warnings(results: Sequence[RunResult]) -> list[str]:

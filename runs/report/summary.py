@@ -89,7 +89,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     """The headlines of some runs, for the terminal."""
     rows = []
     for result in results:
-        lines = [line.texts for line in headlines(result)] or [[came_out([result]), "", "", ""]]
+        lines = [line.texts for line in headlines(result)] or [[comparison([result]), "", "", ""]]
         covers = ", ".join(result.about.covers) or result.title
         rows += [[where, *line] for where, line in zip([covers, *[""] * len(lines)], lines)]
     headings = ["Where", "Number", "Printed", *PRESETS]
@@ -103,7 +103,7 @@ def notes_of(result: RunResult, table: Table) -> list[str]:
     return [*notes, _SINGLE_CLASS_NOTE] if table.has_single_class else notes
 
 
-def came_out(results: Sequence[RunResult]) -> str:
+def comparison(results: Sequence[RunResult]) -> str:
     """In a sentence, how our numbers compare with the printed ones."""
     found = [one for result in results for one in result.agreements()]
     known = [one for one in found if one != "unknown"]

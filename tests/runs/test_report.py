@@ -148,7 +148,7 @@ def test_a_quick_look_is_told_as_such_and_listed(work: Path) -> None:
     assert quick.returncode == 0, quick.stderr
     result = read_result(work / "quick" / "results" / "small.json")
     assert result.provenance.quick and result.provenance.seeds == 1
-    assert any("quick look" in note for note in result.tables[0].notes)
+    assert any("Quick run" in note for note in result.tables[0].notes)
     listed = run(work, "reproduce", "--list", "--data", "study")
     assert listed.returncode == 0, listed.stderr
     assert "primal-phase" in listed.stdout and "0/" in listed.stdout

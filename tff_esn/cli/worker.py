@@ -45,7 +45,7 @@ def worker(
     if port is None:
         raise ConfigError("no --port; expected one such as --port 8443, or `tff-esn worker init`")
     if (certificates is None) != insecure:
-        raise ConfigError(f"a worker needs --certificates FOLDER, or {FRANK} and then none")
+        raise ConfigError(f"a worker needs either --certificates FOLDER or {FRANK}")
     serve(host, port, certificates, data)
 
 

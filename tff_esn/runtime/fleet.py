@@ -91,7 +91,7 @@ class FleetConfig(Parameters):
 
     def __post_init__(self) -> None:
         if (self.certificates is None) != self.insecure:
-            raise ConfigError("workers need certificates, or insecure = true and then none")
+            raise ConfigError("workers need either certificates or insecure = true")
 
 
 class WorkerLost(grpc.RpcError):
