@@ -129,7 +129,7 @@ def answer_counts(values: NDArray, weights: ReservoirWeights, kernels: NDArray, 
 
 
 def _batches(clients: Iterable[TargetSequences], rows: int) -> Iterator[list[TargetSequences]]:
-    """Clients that have so many sequences together, or a single one that has more."""
+    """Batches of clients that have at least `rows` sequences together; the last may have fewer."""
     batch: list[TargetSequences] = []
     for client in clients:
         batch.append(client)

@@ -221,7 +221,7 @@ def _listens(port: int) -> bool:
 
 
 def main() -> int:
-    """Keeps a worker for the process that started this one: `keeper.py LISTENER BINARY PARENT TALKATIVE`."""
+    """Supervises a worker for the parent process: `worker_supervisor.py LISTENER BINARY PARENT TALKATIVE`."""
     listener, binary, parent, talkative = sys.argv[1:]
     # Its parent alone decides what Ctrl-C means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -165,7 +165,7 @@ def read_arrays(path: Path) -> dict[str, NDArray]:
         raise
     except OSError as error:
         raise DataError(path, error.strerror or str(error), expected) from None
-    # With a right checksum only somebody who means harm wrote such a file, and then anything can come.
+    # With a valid checksum only a malicious file gets here, which may raise anything.
     except Exception as error:
         raise DataError(path, " ".join(str(error).split()) or type(error).__name__, expected) from None
 

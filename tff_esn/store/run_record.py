@@ -177,7 +177,7 @@ def _git_state(package: Path) -> GitState | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_SECONDS).stdout.strip()
 
     try:
-        # Installed below somebody's checkout, the package is no part of it.
+        # A package installed below another project's checkout is not part of it.
         git("ls-files", "--error-unmatch", "__init__.py")
         return GitState(git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--", ".")))
     except (OSError, subprocess.SubprocessError):

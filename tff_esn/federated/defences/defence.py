@@ -114,7 +114,7 @@ def mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def trimmed_mean(values: tf.Tensor, dropped: tf.Tensor) -> tf.Tensor:
-    """The mean along the first axis without so many smallest and so many largest values."""
+    """The mean along the first axis without the given number of smallest and of largest values."""
     return tf.reduce_mean(tf.sort(values, axis=0)[dropped : tf.shape(values)[0] - dropped], axis=0)
 
 

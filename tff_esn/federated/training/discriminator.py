@@ -207,7 +207,7 @@ class Discriminator:
 
     @classmethod
     def load(cls, path: Path, parameters: int) -> Discriminator:
-        """Reads what `save` wrote, for readouts of so many parameters."""
+        """Reads a file of `save`, for readouts with this number of parameters."""
         expected = "a discriminator that `tff-esn discriminator` wrote"
         try:
             arrays = read_arrays(path)
