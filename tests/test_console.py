@@ -77,3 +77,6 @@ def test_what_happens_often_is_told_once(caplog: pytest.LogCaptureFixture) -> No
         assert caplog.messages == []
     assert caplog.messages == ["bad numbers: 3", "worse ones: 1"]
     assert not tally.take()
+    caplog.clear()
+    tally.add("bad numbers")
+    assert caplog.messages == ["bad numbers"]

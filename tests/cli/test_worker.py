@@ -18,7 +18,9 @@ from tests.commands import run_here
 from tests.runtime.fleet import PORT, Host, hosts
 from tests.runtime.test_context import ends
 from tff_esn.cli.main import app
+from tff_esn.cli.worker import fleet_of
 from tff_esn.datasets.synthetic.wesad import write_wesad
+from tff_esn.errors import ConfigError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ROUNDS = ("--clients-per-round", 3, "--rounds", 3, "--seeds", 1)
@@ -137,3 +139,18 @@ def test_deployments_start_workers_that_exist() -> None:
         claim["metadata"] for claim in manifests[2]["spec"]["volumeClaimTemplates"]
     ]
     assert mounted == {volume["name"] for volume in volumes}
+
+
+def test_workers_come_from_options_or_from_the_file_of_settings() -> None:
+    options = {
+        "workers": None,
+        "config": Path("mine.toml"),
+        "fleet": {"workers": ["a:1"], "insecure": True, "slots": 3},
+    }
+    found = fleet_of(options)
+    assert found is not None and (found.workers, found.slots) == (("a:1",), 3)
+    assert fleet_of({"workers": None, "config": None, "fleet": None}) is None
+    with pytest.raises(ConfigError, match=r"workers are set by --workers and by mine.toml; expected one of them"):
+        fleet_of({**options, "workers": "b:2"})
+    with pytest.raises(ConfigError, match=r"mine.toml: no setting 'slot'; did you mean 'slots'"):
+        fleet_of({**options, "fleet": {"workers": ["a:1"], "insecure": True, "slot": 3}})

@@ -9,6 +9,7 @@ from tff_esn.errors import ConfigError
 from tff_esn.federated.defences.median import Median
 from tff_esn.parameters import nested
 from tff_esn.runs.presets import PRESETS, algorithm_of
+from tff_esn.runs.reported import reported
 
 VALUES = [(preset, family, name) for preset, own in PRESETS.items() for family in own for name in own[family]]
 
@@ -59,3 +60,18 @@ def test_a_defence_gets_what_it_has() -> None:
 def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="no preset 'thesys'; did you mean 'thesis'"):
         algorithm_of("fedavg", "thesys", {}, "test")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_both_presets_have_the_model_and_the_federation_that_the_thesis_prints(preset: str) -> None:
+    model, federation = reported()["thesis"]["table_6_2"], reported()["thesis"]["federated"]
+    central: Any = algorithm_of("central", preset, {}, "test")
+    gradient: Any = algorithm_of("fedcurv", preset, {}, "test")
+    for algorithm in (central, gradient):
+        assert (algorithm.batch_size, algorithm.epochs) == (model["batch_size"], model["epochs"])
+        assert (algorithm.esn.kind, algorithm.esn.recurrent_connectivity) == ("tfa", 0.1)
+        assert (algorithm.esn.units, algorithm.esn.spectral_radius) == (model["units"], model["spectral_radius"])
+    assert central.learning_rate == model["learning_rate"]
+    assert central.class_weight == tuple(federation["class_weight"].values())
+    assert (gradient.rounds, gradient.clients_per_round) == (federation["rounds"], federation["clients_per_round"])
+    assert (gradient.factor == federation["penalty_factor"]) == (preset == "thesis")

@@ -132,7 +132,8 @@ def training_command(
     def callback(folder: Path, **values: Any) -> None:
         context = click.get_current_context()
         common = settings(context)  # type: ignore[arg-type]
-        file = {} if values["config"] is None else flat(read_toml(values["config"]))
+        tables = {} if values["config"] is None else read_toml(values["config"])
+        values["fleet"], file = tables.pop("fleet", None), flat(tables)
         given = combined(
             *given_values(known, values),
             ("--set", named_choices(set_values(values["set_"]), known)),

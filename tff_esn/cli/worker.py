@@ -105,12 +105,16 @@ def fleet_options() -> list[click.Parameter]:
 
 
 def fleet_of(options: Mapping[str, Any]) -> "Optional[FleetConfig]":
-    """The workers that the options name; None without any."""
+    """The workers that the options name, or the table `fleet` of the file of settings; None without any."""
+    from tff_esn.errors import ConfigError
     from tff_esn.parameters import from_mapping
     from tff_esn.runtime.fleet import FleetConfig
 
+    table = options.get("fleet")
     if options["workers"] is None:
-        return None
+        return None if table is None else from_mapping(FleetConfig, table, str(options["config"]))
+    if table is not None:
+        raise ConfigError(f"workers are set by --workers and by {options['config']}; expected one of them")
     given = {
         "workers": options["workers"].split(","),
         "certificates": options["certificates"],
