@@ -57,7 +57,7 @@ def test_resampling_keeps_a_slow_wave_and_stops_a_fast_one() -> None:
 
 
 def test_a_recording_without_the_chest_says_so(wesad_like: Recording) -> None:
-    with pytest.raises(DataError, match="expected a signal chest/ACC"):
+    with pytest.raises(DataError, match="no signal of the device 'chest'; expected a device that was recorded: wrist"):
         channel_table(wesad_like, "chest", 700.0)
 
 

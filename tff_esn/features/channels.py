@@ -15,7 +15,7 @@ from tff_esn.datasets.recording import BASELINE, STRESS_CODE, Recording, Signal
 from tff_esn.datasets.splits import ClientSplit
 from tff_esn.datasets.study import find_defects
 from tff_esn.datasets.tables import AFFECT, FeatureTable, Task
-from tff_esn.errors import ConfigError
+from tff_esn.errors import ConfigError, DataError
 from tff_esn.features.recipe import FEATURE_RECIPES, FeatureRecipe, RecordingInputs, table_arrays
 from tff_esn.features.windows import chunks
 from tff_esn.lazy import LazyModule
@@ -113,6 +113,10 @@ def channel_table(
         rate: In Hz.
         required: Protocol codes that must be there; with none of 1 to 4 the z-score is over the whole recording.
     """
+    devices = {name.split("/")[0] for name in recording.signals}
+    if device not in devices:
+        expected = f"a device that was recorded: {', '.join(sorted(devices & CHANNELS.keys())) or 'none'}"
+        raise DataError(recording.source, f"no signal of the device {device!r}", expected)
     sensors = [f"{device}/{sensor}" for sensor in CHANNELS[device]]
     for defect in find_defects(recording, sensors, required=required):
         raise defect

@@ -34,7 +34,7 @@ from tff_esn.federated.training import rounds as module
 from tff_esn.federated.training.client_states import clients_per_round, drawn_clients
 from tff_esn.federated.training.experiment import FederatedExperiment
 from tff_esn.federated.training.federation import Federation, RoundReport
-from tff_esn.federated.training.rounds import Evaluator
+from tff_esn.federated.training.rounds import Evaluator, RoundRecord
 from tff_esn.metrics import metric_names, score
 from tff_esn.readout.readout import Readout
 from tff_esn.reservoir.samples import sample_states
@@ -338,3 +338,11 @@ def test_tensorboard_has_every_round(experiment: FederatedExperiment, tmp_path: 
         found = [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in events.Tensors(name)]
         assert found == [(int(row["step"]), pytest.approx(float(row[name]))) for row in rows if row[name]]
         assert found
+
+
+def test_the_note_of_a_progress_bar_names_the_metric() -> None:
+    labels = np.array([0, 0, 0, 1])
+    scores = {"train": score(labels, labels.astype(float)), "test": score(labels, np.array([0.9, 0.1, 0.1, 0.9]))}
+    # Two of three zeros and the only one are right: (2/3 + 1) / 2.
+    assert RoundRecord(3, (), None, scores).note() == "balanced accuracy: train 1.00, test 0.83"
+    assert RoundRecord(4, (), None, None).note() == ""
