@@ -23,7 +23,7 @@ _BEATS = 25 * 64
     says="“we consider the chest device data, and specifically the Electrodermal Activity (EDA), sampled at 4HZ, and "
     "the Blood Volume Pulse (BVP), sampled at 64 Hz”.",
     correction="The wrist's EDA and BVP; `tff_esn/features/extraction.py` reads `wrist/EDA` and `wrist/BVP`.",
-    changes="Nothing in the numbers: Tables 5.1 to 5.3 come out with the wrist's signals (`tff-esn data stats DIR`).",
+    changes="Nothing in the numbers: the wrist's signals reproduce Tables 5.1 to 5.3 (`tff-esn data stats DIR`).",
 )
 def chest_or_wrist(source: Source) -> Evidence:
     """EDA at 4 Hz and BVP at 64 Hz are the wrist's; the chest's EDA has 700 Hz, and it has no BVP."""
@@ -61,7 +61,7 @@ def not_stressed(source: Source) -> Evidence:
     "thesis, section 5.2 and Table 5.1, row pEDA",
     says="EDA is cleaned with `eda_clean` and split into tonic and phasic parts with `eda_phasic`; no sampling rate "
     "is named.",
-    correction='`eda_rate = "true"`: NeuroKit is told 4 Hz.',
+    correction='`eda_rate = "true"`: 4 Hz is passed to NeuroKit.',
     changes="“Phasic” EDA, the one feature of the chosen model, is a slow signal as printed; with 4 Hz its variance "
     "falls by orders of magnitude.",
     recordings=True,
@@ -77,8 +77,8 @@ def sampling_rate(source: Source) -> Evidence:
     return evidence(
         variances["thesis"] > 10 * variances["corrected"],
         f"variance of the phasic EDA of {recording.subject}",
-        f"  told 1000 Hz  {variances['thesis']:.4f}",
-        f"  told 4 Hz     {variances['corrected']:.4f}",
+        f"  1000 Hz  {variances['thesis']:.4f}",
+        f"  4 Hz     {variances['corrected']:.4f}",
         f"printed, all subjects: {reported()['thesis']['table_5_1']['pEDA']['var']:.4f}",
     )
 

@@ -11,7 +11,7 @@ _HEAD = """# Errata of the documents
 
 Written by `tff-esn errata --page docs/errata.md --data path/to/WESAD`; the text is that of `runs/errata/`.
 
-`tff-esn errata` lists these errata, `tff-esn errata NAME` tells one and shows its evidence, computed there and then
+`tff-esn errata` lists these errata, `tff-esn errata NAME` prints one with its evidence, computed there and then
 (`-q` the evidence alone).
 Evidence marked ◆ has numbers of the study's own recordings: add `--data path/to/WESAD` to get them, or see the same
 point on generated subjects. Where the printed behaviour is one value of a switch, the feature recipe and the preset
@@ -65,7 +65,7 @@ def _contents(errata: Sequence[Erratum]) -> str:
 
 def _section(one: Erratum, lines: Sequence[str]) -> str:
     data = " --data path/to/WESAD" if one.recordings else ""
-    told = "\n".join(("```console", f"$ tff-esn errata -q {one.name}{data}", *lines, "```"))
+    console = "\n".join(("```console", f"$ tff-esn errata -q {one.name}{data}", *lines, "```"))
     return f"""### `{one.name}`
 
 **{one.finding}**{" ◆" if one.recordings else ""}
@@ -75,5 +75,5 @@ def _section(one: Erratum, lines: Sequence[str]) -> str:
 - Correction: {one.correction}
 - Changes: {one.changes}
 
-{told}
+{console}
 """

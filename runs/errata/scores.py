@@ -30,8 +30,8 @@ def _labels(source: Source, subjects: tuple[str, ...], task: Task) -> np.ndarray
     "“F1 (micro)”, equal to the accuracy in all digits.",
     correction="Balanced accuracy, AUROC, average precision, MCC and the F1 of the stress class stand beside it in "
     "every table.",
-    changes="What was selected and compared is plain accuracy: no score of the tables tells a model that never "
-    "answers “stressed” from one that does.",
+    changes="What was selected and compared is plain accuracy: no score in the tables distinguishes a "
+    "model that never predicts “stressed” from one that does.",
 )
 def micro_f1(source: Source) -> Evidence:
     """Micro-averaged F1 of a task with one label an example is the accuracy."""
